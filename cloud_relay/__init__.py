@@ -1,0 +1,1 @@
+"""The hosted relay: many boxes, many accounts, one API."""

@@ -1,0 +1,1 @@
+"""What the box and the relay share. Imports neither of them, nor any integration."""

@@ -1,0 +1,1 @@
+"""Who may do what: relation tuples and the authorizer that reads them."""

@@ -1,0 +1,1 @@
+"""Who somebody is: users, passwords, sessions, tokens, keys."""

@@ -1,0 +1,1 @@
+"""The plugin boundary: manifest, the integration contract, config entries, flows, coordinator, registry."""

@@ -1,0 +1,1 @@
+"""Settings: environment and TOML read together, every mistake reported at once."""

@@ -1,0 +1,1 @@
+"""Where telemetry rests: the TelemetryStore port, its SQLite store and migrations."""

@@ -1,0 +1,1 @@
+"""The wire between box and relay, sans-I/O: topics, messages, batch codec, signatures, journal state machines."""

@@ -1,0 +1,65 @@
+"""Rows of the telemetry tables as values: what the store takes, what the journal carries, what reads return."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from core.domain.commands import CommandResult
+from core.domain.ids import MowerId
+from core.domain.mower import Activity, Connectivity, RtkFix, RtkSource
+
+
+class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of state. No position columns."""
+
+    mower_id: MowerId
+    observed_at: datetime
+    activity: Activity
+    connectivity: Connectivity
+    battery_percent: int | None = None
+    is_charging: bool | None = None
+    rtk_fix: RtkFix | None = None
+    rtk_source: RtkSource | None = None
+    blade_height_mm: float | None = None
+    blades_on: bool | None = None
+    speed_mps: float | None = None
+    error_code: str | None = None
+
+
+class PositionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the track. `lat` and `lon` are whole 1e-7 degrees apart from rounding on the wire."""
+
+    mower_id: MowerId
+    observed_at: datetime
+    lat: float
+    lon: float
+    heading_deg: float | None = None
+    accuracy_m: float | None = None
+    rtk_fix: RtkFix | None = None
+    rtk_source: RtkSource | None = None
+    blades_on: bool | None = None
+    wifi_dbm: int | None = None
+    mobile_dbm: int | None = None
+    satellites: int | None = None
+
+
+class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One transition of a command."""
+
+    result: CommandResult
+
+    @property
+    def mower_id(self) -> MowerId:
+        return self.result.mower_id
+
+
+Row = HistoryRow | PositionRow | TimelineRow
+
+
+class SequencedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the box's journal with its place in the stream."""
+
+    seq: int
+    row: Row

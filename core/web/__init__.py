@@ -1,0 +1,1 @@
+"""Pieces of the HTTP and realtime API that both hosts mount."""

@@ -1,0 +1,1 @@
+"""One folder per brand or protocol. Each imports core only, never another."""

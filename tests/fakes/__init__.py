@@ -1,0 +1,1 @@
+"""Fakes at the ports, shared by all tests."""
