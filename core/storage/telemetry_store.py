@@ -119,9 +119,17 @@ class TelemetryStore(Protocol):
 
     # -- writes
     async def record_states(
-        self, states: Sequence[tuple[MowerId, AccountId, MowerState]], *, received_at: datetime
+        self,
+        states: Sequence[tuple[MowerId, AccountId, MowerState]],
+        *,
+        received_at: datetime,
+        latest_only: bool = False,
     ) -> Sequence[Written]:
-        """The write rules of 03 section 3.3 for each state, all in one transaction (one per call)."""
+        """The write rules of 03 section 3.3 for each state, all in one transaction (one per call).
+
+        With `latest_only` (the relay's live lane) only admission and the latest state apply: no history and no
+        position row, no journal number. The relay's rows come by the journal alone, so that both databases agree.
+        """
         ...
 
     async def record_results(self, rows: Sequence[TimelineRow]) -> int:
