@@ -1,1 +1,1 @@
-"""Tests of core/settings."""
+"""Tests of core.settings."""

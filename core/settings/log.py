@@ -1,0 +1,72 @@
+"""Structured logs of both hosts and the CLI; no secret gets through, whoever logs it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+HIDDEN = "**REDACTED**"
+_SECRET_KEYS = re.compile(
+    r"(^|_)(password|passphrase|pin|secret|token|credential|authorization|cookie|device_code|api_?key|private_key)s?($|_)",
+    re.IGNORECASE,
+)
+_SECRET_VALUES = re.compile(r"(Bearer\s+)\S+|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|\bmdk_[\w-]{16,}", re.IGNORECASE)
+
+
+def redact(value: Any) -> Any:
+    """A copy of `value` without what looks like a secret, by key and by shape."""
+    if isinstance(value, dict):
+        return {k: HIDDEN if _SECRET_KEYS.search(str(k)) and v else redact(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact(v) for v in value]
+    if isinstance(value, str):
+        return _SECRET_VALUES.sub(lambda m: (m.group(1) or "") + HIDDEN, value)
+    return value
+
+
+def _redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {k: HIDDEN if _SECRET_KEYS.search(k) and v else redact(v) for k, v in event.items()}
+
+
+def configure_logging(level: str, style: str) -> None:
+    """Sends structlog and the standard library's logs through one redacting chain to stderr.
+
+    `level` is debug, info, warning or error; `style` is `json` (machines) or `console` (people).
+    """
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _redact_event,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    is_terminal = sys.stderr.isatty()
+    renderer: Any = (
+        structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer(colors=is_terminal)
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for noisy in ("aiohttp.access", "aiosqlite", "paho", "mqtt"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,45 @@
+"""No secret reaches a log."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+import structlog
+
+from core.settings.log import HIDDEN, configure_logging, redact
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    configure_logging("info", "json")
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    root.handlers[:] = before
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_both_loggers_redact(lines):
+    structlog.get_logger("a").info("hello", password="x", nested={"refresh_token": "y", "name": "z"})
+    logging.getLogger("b").warning("Authorization: Bearer abc.def got eyJabcdefghijk.abcdefghijk.abcdefghijk")
+    first, second = lines()
+    assert first["password"] == HIDDEN
+    assert first["nested"] == {"refresh_token": HIDDEN, "name": "z"}
+    assert "abc" not in second["event"]
+    assert second["logger"] == "b"
+
+
+def test_redact_keeps_the_harmless():
+    assert redact({"pinned": 1, "spin": "x", "token_expires_at": "", "list": [{"pin": 1}]}) == {
+        "pinned": 1,
+        "spin": "x",
+        "token_expires_at": "",
+        "list": [{"pin": HIDDEN}],
+    }
