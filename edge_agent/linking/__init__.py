@@ -1,0 +1,1 @@
+"""The link to a relay: asking for it, keeping it, ending it."""

@@ -1,0 +1,108 @@
+"""The box's side of the device flow: three requests to the relay over HTTPS (plain HTTP only to this machine)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from core.domain.errors import ConflictError, InvalidInputError, MowdeckError, RateLimitedError, UnavailableError
+from core.sync.linking import LinkEnd, LinkGrant, LinkOffer, LinkPending, LinkPoll, LinkRequest
+
+DEADLINE_S = 15.0
+ANSWER_BYTES = 64 * 1024
+T = TypeVar("T")
+
+
+class _Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of an RFC 9457 answer that a person needs."""
+
+    title: str = ""
+    detail: str = ""
+
+
+def check_relay_url(url: str) -> str:
+    """The address without its trailing slash. InvalidInputError unless it is HTTPS, or HTTP on loopback: the
+    credential and the keys that the box will obey travel over it."""
+    parts = urlsplit(url.strip())
+    host = parts.hostname or ""
+    if parts.scheme == "https" and host:
+        return url.strip().rstrip("/")
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if parts.scheme == "http" and is_loopback:
+        return url.strip().rstrip("/")
+    raise InvalidInputError.of("relay_url", "must be an https address (http only for a relay on this machine)")
+
+
+class RelayClient:
+    """Requests of the link; each has a deadline, follows no redirect, and raises MowdeckError."""
+
+    def __init__(self, session: aiohttp.ClientSession, relay_url: str) -> None:
+        self._session = session
+        self._base = f"{check_relay_url(relay_url)}/api/v1/edges/link"
+
+    async def ask(self, request: LinkRequest) -> LinkOffer:
+        """Begins a link. ConflictError when the relay has this box linked already."""
+        _status, data = await self._send("POST", "", request, expected=(200, 201))
+        return _decode(data, LinkOffer)
+
+    async def poll(self, device_code: str) -> LinkGrant | LinkPending:
+        """Whether somebody has confirmed."""
+        status, data = await self._send("POST", "/token", LinkPoll(device_code=device_code), expected=(200, 400))
+        return _decode(data, LinkGrant) if status == 200 else _decode(data, LinkPending)
+
+    async def end(self, request: LinkEnd) -> None:
+        """Ends the link on the relay. An unknown credential means that it has ended already."""
+        await self._send("DELETE", "", request, expected=(204, 401))
+
+    async def _send(
+        self, method: str, path: str, body: msgspec.Struct, *, expected: tuple[int, ...]
+    ) -> tuple[int, bytes]:
+        try:
+            async with (
+                asyncio.timeout(DEADLINE_S),
+                self._session.request(
+                    method,
+                    self._base + path,
+                    data=msgspec.json.encode(body),
+                    headers={"Content-Type": "application/json"},
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                data = await answer.content.read(ANSWER_BYTES)
+                if answer.status in expected:
+                    return answer.status, data
+                raise _error_of(answer.status, data, answer.headers.get("Retry-After"))
+        except (aiohttp.ClientError, TimeoutError, OSError) as err:
+            raise UnavailableError(f"the relay does not answer: {str(err) or 'no answer in time'}") from err
+
+
+def _error_of(status: int, data: bytes, retry_after: str | None) -> MowdeckError:
+    try:
+        problem = msgspec.json.decode(data, type=_Problem)
+    except msgspec.DecodeError:
+        problem = _Problem()
+    text = problem.detail or problem.title or f"the relay answered {status}"
+    if status == 409:
+        return ConflictError(text)
+    if status == 429:
+        seconds = float(retry_after) if retry_after and retry_after.isdigit() else 60.0
+        return RateLimitedError(text, retry_after_s=seconds)
+    hint = "Check the address: this does not look like a Mowdeck relay." if status in {301, 302, 404, 405} else None
+    return UnavailableError(f"{text} ({status})", hint=hint)
+
+
+def _decode(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as err:
+        raise UnavailableError(
+            f"the relay's answer is not understood: {err}", hint="Compare the versions of box and relay."
+        ) from err
