@@ -1,0 +1,85 @@
+"""Signed command envelopes: compact JWS (RFC 7515) with EdDSA over Ed25519 (RFC 8037).
+
+The algorithm and the type are pinned; the header's `kid` only chooses among the keys that the box has pinned
+(two while the relay changes its key). Nothing in the header can name a key of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import jwt
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from core.domain import limits
+from core.domain.errors import InvalidInputError, SignatureError
+from core.sync.messages import CommandEnvelope, decode, encode
+
+ALGORITHM = "EdDSA"
+TYPE = "mowdeck-command"
+"""The header's `typ`: a token that the same key signed for another purpose is no command."""
+
+_jws = jwt.PyJWS(algorithms=[ALGORITHM])
+
+
+def sign(envelope: CommandEnvelope, key: Ed25519PrivateKey, key_id: str) -> bytes:
+    """The envelope as a compact JWS."""
+    token = _jws.encode(encode(envelope), key, algorithm=ALGORITHM, headers={"typ": TYPE, "kid": key_id})
+    return token.encode("ascii")
+
+
+def verify(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CommandEnvelope:
+    """The envelope in `data` when one of `keys` (by key id) signed it, else SignatureError.
+
+    MalformedMessageError for a well signed payload that this version does not understand.
+    """
+    if len(data) > limits.BATCH_BYTES:
+        raise SignatureError("too long for a command")
+    try:
+        header = jwt.get_unverified_header(data)
+        key = keys.get(str(header.get("kid")))
+        if key is None:
+            raise SignatureError("signed with a key that is not pinned here")
+        if header.get("typ") != TYPE:
+            raise SignatureError("not signed as a command")
+        payload = _jws.decode(data, key, algorithms=[ALGORITHM])
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as err:
+        raise SignatureError(f"the signature does not hold ({type(err).__name__})") from err
+    return decode(payload, CommandEnvelope)
+
+
+def export_public_key(key: Ed25519PublicKey) -> str:
+    """The raw 32 bytes as base64url without padding (the `x` of a JWK)."""
+    return base64.urlsafe_b64encode(key.public_bytes_raw()).rstrip(b"=").decode("ascii")
+
+
+def import_public_key(text: str) -> Ed25519PublicKey:
+    """The key that `export_public_key` wrote; InvalidInputError for anything else."""
+    try:
+        raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        return Ed25519PublicKey.from_public_bytes(raw)
+    except (ValueError, binascii.Error) as err:  # UnicodeEncodeError is a ValueError
+        raise InvalidInputError.of("public_key", "must be 32 bytes as base64url") from err
+
+
+def key_id_of(key: Ed25519PublicKey) -> str:
+    """The key's thumbprint (RFC 7638, RFC 8037 appendix A.3): its natural key id."""
+    canonical = msgspec.json.encode({"crv": "Ed25519", "kty": "OKP", "x": export_public_key(key)})
+    return base64.urlsafe_b64encode(hashlib.sha256(canonical).digest()).rstrip(b"=").decode("ascii")
+
+
+def public_jwk(key: Ed25519PublicKey, key_id: str) -> dict[str, Any]:
+    """The key as a JWK (RFC 8037), e.g. for a key set."""
+    return {
+        "kty": "OKP",
+        "crv": "Ed25519",
+        "alg": ALGORITHM,
+        "use": "sig",
+        "kid": key_id,
+        "x": export_public_key(key),
+    }
