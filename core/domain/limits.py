@@ -33,12 +33,30 @@ EVENT_QUEUE = 256
 """Events of one link waiting for the intake; more fails the link (an event is never dropped in silence)."""
 REPORTS_PER_S = 50
 """Reports of one link that the intake takes per second, averaged over ten; more is a flood."""
+SILENT_AFTER_S = 900.0
+"""A link that is up but has said nothing of a moving mower for this long is no longer believed."""
 COMMAND_QUEUE = 16
 """Commands waiting for one mower; more are rejected."""
 RETRY_FIRST_S = 5.0
 RETRY_MAX_S = 600.0
 CLOSE_DEADLINE_S = 5.0
 """A link or a plugin task that is asked to end has this long before it is abandoned and named in the log."""
+
+# Plugin platform (02)
+IMPORT_DEADLINE_S = 30.0
+SETUP_DEADLINE_S = 60.0
+"""`create` and the first `mowers()` of a config entry together."""
+STEP_DEADLINE_S = 60.0
+"""One step of a config flow."""
+FLOW_TTL_S = 1800.0
+FLOWS_OPEN = 32
+FLOWS_DISCOVERED = 16
+"""Of these at most so many that no person has started, so that discovery never locks people out."""
+ENTRIES = 128
+PLUGIN_TASKS = 64
+"""Tasks that one config entry may have at a time through `spawn`."""
+BUDGET_WAIT_S = 60.0
+"""A request that the vendor's budget allows later than this fails instead of waiting."""
 
 # Sync (04)
 BATCH_ROWS = 1_000
@@ -95,3 +113,4 @@ assert EMERGENCY_TTL <= COMMAND_TTL <= COMMAND_TTL_MAX
 assert ACK_TIMEOUT_S < RECONNECT_MAX_S
 assert BATCH_BYTES < MESSAGE_BYTES
 assert PROTOCOL_PING_S < 90
+assert FLOWS_DISCOVERED < FLOWS_OPEN

@@ -1,0 +1,1 @@
+"""What time it is on a machine without a clock battery."""

@@ -1,0 +1,99 @@
+"""One mower's fire door as a value: what it is doing, and when it tries again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from core.domain import limits
+from core.domain.capabilities import Capabilities
+from core.domain.errors import MowdeckError
+from core.domain.ids import MowerId
+from core.domain.mower import LinkKind, MowerDescription
+from core.platform.integration import Integration, MowerLink
+
+JITTER = 0.2
+"""Share of a pause that is added at random, so that many mowers do not come back in step."""
+
+LONGEST_ASKED_S = 86_400.0
+"""A longer pause than a day that somebody asks for is not believed."""
+
+
+class Phase(StrEnum):
+    """Where a door stands."""
+
+    CONNECTING = "connecting"
+    ONLINE = "online"
+    WAITING = "waiting"
+    """After a failure that may pass; tried again by itself."""
+    PARKED = "parked"
+    """Until a person does something, or the entry is loaded again."""
+
+
+class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A door as status pages and diagnostics show it. `code` and `detail` are those of the last failure."""
+
+    mower_id: MowerId
+    phase: Phase
+    since: datetime
+    link: LinkKind | None = None
+    failures: int = 0
+    code: str | None = None
+    detail: str | None = None
+    hint: str | None = None
+    retry_in_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLink:
+    """A link that runs now."""
+
+    kind: LinkKind
+    link: MowerLink
+    capabilities: Capabilities
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    """The supervisor's own notes on one mower."""
+
+    mower_id: MowerId
+    description: MowerDescription
+    integration: Integration
+    links: Sequence[LinkKind]
+    status: DoorStatus
+    open_link: OpenLink | None = None
+    capabilities: Capabilities | None = None
+    """Of the newest link; kept while the mower is out of reach."""
+    failures: int = 0
+    task: asyncio.Task[None] | None = None
+    resumed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def retry_pause_s(failures: int, rng: random.Random, *, at_least_s: float = 0.0) -> float:
+    """min(2^n x 5 s, 600 s) with n = failures before this one, plus jitter; never below `at_least_s`."""
+    exponent = min(max(failures - 1, 0), 16)
+    pause = max(min(limits.RETRY_FIRST_S * 2.0**exponent, limits.RETRY_MAX_S), at_least_s)
+    return pause * (1.0 + JITTER * rng.random())
+
+
+def wanted_pause_s(error: Exception) -> float:
+    """How long the other side asked us to wait (0: it did not say)."""
+    asked: object = getattr(error, "retry_after_s", None)
+    if not isinstance(asked, (int, float)) or not 0 <= asked < LONGEST_ASKED_S:
+        return 0.0
+    return float(asked)
+
+
+def is_retryable(error: Exception) -> bool:
+    """Whether trying again by itself can help; a bug never gets better by itself."""
+    return isinstance(error, MowdeckError) and error.retryable
+
+
+OnChange = Callable[[DoorStatus], None]

@@ -1,0 +1,1 @@
+"""The line to the relay: live lane, journal, results, commands."""
