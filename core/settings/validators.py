@@ -107,3 +107,12 @@ def words(value: Any) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
         return tuple(value)
     raise vol.Invalid("must be a list of words")
+
+
+def optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`check`, but empty text means not set (None)."""
+
+    def run(value: Any) -> Any:
+        return None if value is None or value == "" else check(value)
+
+    return run

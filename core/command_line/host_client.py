@@ -1,0 +1,152 @@
+"""A host (box or relay) as the command line speaks to it: one API, tokens renewed by themselves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from core.command_line.settings import ClientSettings
+from core.command_line.sign_ins import SignIn, SignIns
+from core.domain import errors
+from core.domain.errors import InvalidInputError, Mistake, MowdeckError, UnauthenticatedError, UnavailableError
+
+DEADLINE_S = 20.0
+RENEW_BEFORE = timedelta(seconds=30)
+
+
+def _classes(root: type[MowdeckError]) -> dict[str, type[MowdeckError]]:
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found.update(_classes(child))
+    return found
+
+
+def error_of(answer: httpx.Response) -> MowdeckError:
+    """The error that an RFC 9457 answer tells of, of the same class as on the host where that is known."""
+    try:
+        problem = answer.json()
+        if not isinstance(problem, dict):
+            problem = {}
+    except ValueError:
+        problem = {}
+    text = str(problem.get("detail") or problem.get("title") or f"the host answered {answer.status_code}")
+    hint = problem.get("hint")
+    mistakes = tuple(
+        Mistake(field=str(m.get("field")), reason=str(m.get("reason")))
+        for m in problem.get("mistakes") or []
+        if isinstance(m, dict)
+    )
+    kind = _classes(MowdeckError).get(str(problem.get("code")), MowdeckError)
+    if issubclass(kind, errors.RateLimitedError):
+        return errors.RateLimitedError(text, retry_after_s=float(problem.get("retry_after_s") or 1))
+    if issubclass(kind, InvalidInputError):
+        return InvalidInputError(text if not mistakes else "", mistakes=mistakes, hint=hint)
+    error = kind(text)
+    if hint:
+        error.advice = str(hint)
+    return error
+
+
+class HostClient:
+    """Requests to one host. Every failure is a MowdeckError."""
+
+    def __init__(
+        self, settings: ClientSettings, host: str | None, *, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self._sign_ins = SignIns(settings.config_dir)
+        self._service_token = settings.token
+        chosen = host or settings.host or self._sign_ins.last_host
+        if chosen is None:
+            raise UnauthenticatedError(
+                "no host is known", hint="Sign in first: mowdeck sign-in http://127.0.0.1:8481 (your box or relay)"
+            )
+        self.host = chosen.rstrip("/")
+        self._http = httpx.Client(base_url=self.host, timeout=DEADLINE_S, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The answer of a GET below `/api/v1`."""
+        return self.request("GET", path, query={k: v for k, v in query.items() if v is not None})
+
+    def post(self, path: str, body: Any) -> Any:
+        """The answer of a POST below `/api/v1`."""
+        return self.request("POST", path, body=body)
+
+    def request(
+        self, method: str, path: str, *, body: Any = None, query: dict[str, Any] | None = None, is_public: bool = False
+    ) -> Any:
+        """The decoded answer, or None when it is empty."""
+        headers = {} if is_public else {"Authorization": f"Bearer {self.token()}"}
+        answer = self._send(method, path, body=body, query=query, headers=headers)
+        if answer.status_code == 401 and not is_public and self._service_token is None:
+            headers = {"Authorization": f"Bearer {self.token(is_refused=True)}"}
+            answer = self._send(method, path, body=body, query=query, headers=headers)
+        if answer.is_error:
+            raise error_of(answer)
+        return answer.json() if answer.content else None
+
+    def token(self, *, is_refused: bool = False) -> str:
+        """A token that holds; renewed when it is about to end, or when the host refused the last one."""
+        if self._service_token is not None:
+            return self._service_token
+        sign_in = self._sign_ins.get(self.host)
+        if sign_in is None:
+            raise UnauthenticatedError(
+                f"not signed in at {self.host}", hint=f"Sign in first: mowdeck sign-in {self.host}"
+            )
+        if not is_refused and datetime.now(UTC) < sign_in.access_expires_at - RENEW_BEFORE:
+            return sign_in.access_token
+        answer = self._send("POST", "/identity/session/refresh", body={"refresh_token": sign_in.refresh_token})
+        if answer.status_code in {400, 401, 403}:
+            self._sign_ins.drop(self.host)
+            raise UnauthenticatedError(
+                f"the sign-in at {self.host} has ended", hint=f"Sign in again: mowdeck sign-in {self.host}"
+            )
+        if answer.is_error:
+            raise error_of(answer)
+        return self.keep(answer.json(), sign_in.username, is_last=False).access_token
+
+    def keep(self, tokens: dict[str, Any], username: str, *, is_last: bool) -> SignIn:
+        """Keeps the tokens of an identity answer."""
+        sign_in = SignIn(
+            host=self.host,
+            username=username,
+            access_token=tokens["access_token"],
+            access_expires_at=datetime.now(UTC) + timedelta(seconds=float(tokens["expires_in"])),
+            refresh_token=tokens["refresh_token"],
+        )
+        self._sign_ins.put(sign_in, is_last=is_last)
+        return sign_in
+
+    def forget(self) -> None:
+        """Ends the session here and on the host."""
+        try:
+            self.request("DELETE", "/identity/session")
+        finally:
+            self._sign_ins.drop(self.host)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        try:
+            return self._http.request(method, f"/api/v1{path}", json=body, params=query, headers=headers)
+        except httpx.HTTPError as err:
+            raise UnavailableError(
+                f"{self.host} does not answer: {err}", hint="Is it running, and is the address right?"
+            ) from err

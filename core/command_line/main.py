@@ -1,0 +1,61 @@
+"""The root of `mowdeck`. The hosts' own commands (`edge`, `relay`) come from the entry points `mowdeck.commands`,
+so that core imports neither host, and are loaded only when they are called.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Annotated
+
+import typer
+
+from core.command_line.account import register, sign_in, sign_out
+from core.command_line.command import command
+from core.command_line.link import link
+from core.command_line.mowers import mowers
+from core.command_line.watch import watch
+
+GROUP = "mowdeck.commands"
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mowdeck {version('mowdeck')}")
+        raise typer.Exit
+
+
+def build(arguments: list[str]) -> typer.Typer:
+    """The command tree; of the hosts' commands only the one called, or all when none is (help)."""
+    app = typer.Typer(
+        name="mowdeck", no_args_is_help=True, pretty_exceptions_show_locals=False, help="Robot mowers of many brands."
+    )
+
+    @app.callback()
+    def root(
+        _: Annotated[
+            bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        ] = False,
+    ) -> None:
+        """Robot mowers of many brands from one place."""
+
+    for function in (register, sign_in, sign_out, link, mowers, watch, command):
+        app.command()(function)
+    called = next((a for a in arguments if not a.startswith("-")), None)
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    wanted = [points[called]] if called in points else ([] if called else list(points.values()))
+    for point in wanted:
+        app.add_typer(_load(point), name=point.name)
+    return app
+
+
+def _load(point: EntryPoint) -> typer.Typer:
+    loaded = point.load()
+    if not isinstance(loaded, typer.Typer):
+        raise TypeError(f"entry point {point.value} is not a typer application")
+    return loaded
+
+
+def main() -> None:
+    """The console script."""
+    build(sys.argv[1:])()

@@ -1,0 +1,124 @@
+"""The box's settings: `MOWDECK_EDGE_*`, or `[edge]` in the file that `MOWDECK_CONFIG` names."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from core.settings import validators as v
+from core.settings.table import Setting, read_settings
+
+SECTION = "edge"
+
+TABLE: tuple[Setting, ...] = (
+    Setting(
+        name="listen_host",
+        help="Address that the local API binds; 0.0.0.0 serves the home network.",
+        default="127.0.0.1",
+        validator=v.host,
+    ),
+    Setting(name="listen_port", help="Port of the local API; 0 takes a free one.", default=8481, validator=v.port),
+    Setting(
+        name="data_dir",
+        help="Folder of the databases, entries and secrets.",
+        default="~/.local/share/mowdeck/edge",
+        validator=v.path,
+    ),
+    Setting(
+        name="integrations_dir",
+        help="Folder of third-party integrations; empty means `integrations` in the data folder.",
+        default="",
+        validator=v.optional(v.path),
+    ),
+    Setting(
+        name="name",
+        help="What the box calls itself, on the relay too; empty means its host name.",
+        default="",
+        validator=v.optional(v.text),
+    ),
+    Setting(
+        name="announce",
+        help="Whether the box announces itself in the home network (zeroconf, _mowdeck._tcp).",
+        default=True,
+        validator=v.boolean,
+    ),
+    Setting(
+        name="trust_clock",
+        help="Whether the wall clock is right although the kernel does not say so (a machine without NTP).",
+        default=False,
+        validator=v.boolean,
+    ),
+    Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
+    Setting(name="positions_days", help="Days that the track is kept.", default=730, validator=v.integer(7, 3650)),
+    Setting(
+        name="log_level",
+        help="debug, info, warning or error.",
+        default="info",
+        validator=v.one_of("debug", "info", "warning", "error"),
+    ),
+    Setting(
+        name="log_format",
+        help="json for machines, console for people.",
+        default="json",
+        validator=v.one_of("json", "console"),
+    ),
+    Setting(
+        name="metrics_token",
+        help="Bearer token for GET /metrics; empty switches the route off.",
+        default="",
+        validator=v.optional(v.text),
+        is_secret=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeSettings:
+    """Checked values; the meaning of each stands in TABLE."""
+
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 8481
+    data_dir: Path
+    integrations_dir: Path | None = None
+    name: str | None = None
+    announce: bool = True
+    trust_clock: bool = False
+    history_days: int = 30
+    positions_days: int = 730
+    log_level: str = "info"
+    log_format: Literal["json", "console"] = "json"
+    metrics_token: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the secrets."""
+        return f"EdgeSettings(data_dir={str(self.data_dir)!r})"
+
+    @property
+    def box_name(self) -> str:
+        return self.name or socket.gethostname()
+
+    @property
+    def custom_integrations(self) -> Path:
+        return self.integrations_dir or self.data_dir / "integrations"
+
+    @property
+    def telemetry_path(self) -> Path:
+        return self.data_dir / "telemetry.sqlite3"
+
+    @property
+    def relational_url(self) -> str:
+        """SQLAlchemy's address of the relational database."""
+        return f"sqlite+aiosqlite:///{self.data_dir / 'people.sqlite3'}"
+
+    @property
+    def address_path(self) -> Path:
+        """Where the running box says on which port it listens (JSON)."""
+        return self.data_dir / "edge.address"
+
+
+def load_settings(environ: Mapping[str, str]) -> EdgeSettings:
+    """The box's settings; SettingsError lists every mistake."""
+    return EdgeSettings(**read_settings(SECTION, TABLE, environ))
