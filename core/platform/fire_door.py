@@ -1,0 +1,205 @@
+"""The fire door between a plugin's code and the box.
+
+Plugin code runs in a task of its own. Whatever comes out of it (any exception, SystemExit and a CancelledError
+that nobody asked for included) becomes a MowdeckError here; what does not come out is cut by a deadline, and what
+ignores being cut is abandoned and named. Only a plugin that blocks the event loop itself (a synchronous hang)
+cannot be cut within one process: the loop's watchdog names it, and an integration that has to block belongs into
+a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+from core.domain.errors import IntegrationError, LinkLostError, LinkTimeoutError, MowdeckError
+from core.domain.limits import CLOSE_DEADLINE_S
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+_abandoned: set[asyncio.Future[Any]] = set()
+"""Strong references: the loop holds tasks only weakly, and a collected task ends with a misleading message."""
+
+
+def as_mowdeck_error(err: BaseException, where: str) -> MowdeckError:
+    """What an exception out of plugin code means to the box. An error of our tree stays what it is (also out of an
+    exception group); lost connections and timeouts are tried again; everything else is a bug of the plugin. The
+    foreign error's text stays out of `detail`, for it may hold a secret."""
+    known = _find_known(err)
+    if known is not None:
+        return known
+    name = type(err).__name__
+    if isinstance(err, TimeoutError):
+        return LinkTimeoutError(f"{where}: {name}")
+    if isinstance(err, ConnectionError):
+        return LinkLostError(f"{where}: {name}")
+    return IntegrationError(f"{where}: unexpected {name}")
+
+
+def text_of(err: BaseException) -> str:
+    """`Type: message` of any exception, also of one that cannot be printed; at most 300 characters."""
+    try:
+        message = str(err)
+    except BaseException:  # noqa: BLE001  (an exception's own __str__ is plugin code)
+        message = "(no text)"
+    return f"{type(err).__name__}: {message}"[:300]
+
+
+def _find_known(err: BaseException) -> MowdeckError | None:
+    """The error of our tree in `err`; of several in a group one that asks for a person goes first."""
+    if isinstance(err, MowdeckError):
+        return err
+    if not isinstance(err, BaseExceptionGroup):
+        return None
+    known = [found for inner in err.exceptions if (found := _find_known(inner)) is not None]
+    return min(known, key=lambda found: found.retryable, default=None)
+
+
+async def call(
+    make: Callable[[], Awaitable[T]],
+    *,
+    where: str,
+    deadline_s: float | None,
+    close_deadline_s: float = CLOSE_DEADLINE_S,
+) -> T:
+    """The result of `make()`, which is plugin code, awaited in a task of its own named `where`.
+
+    Raises MowdeckErrors only: the plugin's own, LinkTimeoutError past the deadline, IntegrationError for a bug. A
+    cancelled caller is let go after `close_deadline_s` at most.
+    """
+    task: asyncio.Task[T] = asyncio.create_task(_enter(make, where), name=where)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=deadline_s)
+    except asyncio.CancelledError:
+        await end_tasks({task}, close_deadline_s)
+        raise
+    if not done:
+        await end_tasks({task}, close_deadline_s)
+        raise LinkTimeoutError(f"{where}: no answer within {deadline_s:g} s")
+    if task.cancelled():
+        raise IntegrationError(f"{where}: cancelled itself")
+    return task.result()
+
+
+async def _enter(make: Callable[[], Awaitable[T]], where: str) -> T:
+    """Runs in the plugin's task, for SystemExit must not reach the event loop's own code."""
+    own = asyncio.current_task()
+    try:
+        return await make()
+    except asyncio.CancelledError:
+        raise
+    except GeneratorExit as err:
+        if _running_task() is not own:  # the coroutine is being closed from outside
+            raise
+        raise as_mowdeck_error(err, where) from err
+    except BaseException as err:  # the fire door: nothing of a plugin gets past it
+        raise _translated(err, where) from err
+
+
+def _translated(err: BaseException, where: str) -> MowdeckError:
+    found = as_mowdeck_error(err, where)
+    if found is not err and not found.retryable:
+        log.error("plugin failed", where=where, exc_info=err)
+    return found
+
+
+def _running_task() -> asyncio.Task[object] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def call_now(make: Callable[[], T], *, where: str) -> T:
+    """The result of synchronous plugin code; raises MowdeckErrors only. A hang in it cannot be cut."""
+    try:
+        return make()
+    except BaseException as err:  # the fire door
+        raise _translated(err, where) from err
+
+
+async def end_tasks(tasks: set[asyncio.Task[T]], deadline_s: float) -> tuple[str, ...]:
+    """Cancels the tasks and waits for their end; names of those that did not end are logged and returned."""
+    for task in tasks:
+        task.cancel()
+    running = {task for task in tasks if not task.done()}
+    try:
+        if running:
+            _, running = await asyncio.wait(running, timeout=deadline_s)
+    finally:
+        for task in tasks:
+            _watch(task)
+    names = tuple(sorted(task.get_name() for task in running))
+    if names:
+        log.error("plugin tasks do not end and are abandoned", tasks=names, deadline_s=deadline_s)
+    return names
+
+
+def _watch(task: asyncio.Task[T]) -> None:
+    """Keeps a task that still runs, and takes the exception of one that has ended so that asyncio does not complain."""
+    if task.done():
+        _take(task)
+        return
+    _abandoned.add(task)
+    task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[T]) -> None:
+    _abandoned.discard(task)
+    _take(task)
+    log.warning("abandoned plugin task has ended after all", task=task.get_name())
+
+
+def _take(task: asyncio.Task[T]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+class PluginTasks:
+    """The tasks of one config entry: bounded, named, each behind the fire door, ended together."""
+
+    def __init__(
+        self, owner: str, *, limit: int, on_fault: Callable[[MowdeckError], None], deadline_s: float = CLOSE_DEADLINE_S
+    ) -> None:
+        self._owner = owner
+        self._limit = limit
+        self._on_fault = on_fault
+        self._deadline_s = deadline_s
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def spawn(self, coroutine: Coroutine[object, object, None], name: str) -> None:
+        """Starts a task. IntegrationError when the entry has ended or has too many."""
+        if self._is_closed or len(self._tasks) >= self._limit:
+            coroutine.close()
+            why = "has ended" if self._is_closed else f"has {self._limit} tasks already"
+            raise IntegrationError(f"{self._owner} {why}: no task {name!r}")
+        task = asyncio.create_task(_enter(lambda: coroutine, f"{self._owner} {name}"), name=f"{self._owner} {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or self._is_closed:
+            if not task.cancelled():
+                task.exception()
+            return
+        err = task.exception()
+        if isinstance(err, MowdeckError):
+            log.warning("plugin task failed", task=task.get_name(), code=err.code, detail=err.detail)
+            self._on_fault(err)
+
+    async def close(self) -> tuple[str, ...]:
+        """Ends all tasks; the names of those that would not."""
+        self._is_closed = True
+        return await end_tasks(set(self._tasks), self._deadline_s)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task is alive."""
+        return not self._tasks

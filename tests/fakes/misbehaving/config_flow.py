@@ -1,0 +1,57 @@
+"""A flow whose `fault` field says what goes wrong: the entry's fault, or one of the flow itself (`flow:<how>`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import voluptuous as vol
+
+from core.platform.fields import Password
+from core.platform.flow import ConfigFlow, FlowResult
+
+from . import faults
+
+SCHEMA = vol.Schema(
+    {
+        vol.Required("serial"): vol.All(str, vol.Length(min=1, max=32)),
+        vol.Optional("fault", default=":"): str,
+        vol.Optional("pin"): Password(),
+    }
+)
+CONNECTION_SCHEMA = vol.Schema({vol.Optional("serial"): str, vol.Optional("fault"): str, vol.Optional("count"): int})
+
+
+class Flow(ConfigFlow):
+    """Setting up a misbehaving mower."""
+
+    async def step_user(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        if user_input is None:
+            return self.form(step_id="user", schema=SCHEMA)
+        where, _, how = user_input["fault"].partition(":")
+        if where == "flow":
+            if how == "rubbish":
+                return "done"  # type: ignore[return-value]
+            await faults.apply(how, stubborn_s=1.0)
+        await self.set_unique_id(user_input["serial"])
+        if how == "error":
+            return self.form(step_id="user", schema=SCHEMA, errors={"serial": "cannot_connect"})
+        return self.create_entry(
+            title=f"Misbehaving {user_input['serial']}",
+            data={"serial": user_input["serial"], "fault": user_input["fault"]},
+            secrets={"pin": user_input["pin"]} if "pin" in user_input else {},
+        )
+
+    async def step_discovery(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        if user_input is None:
+            await self.set_unique_id(self.context.details["serial"], updates={"address": "new"})
+            if self.context.details.get("pushy"):
+                return self.create_entry(title="Nobody asked me")
+            return self.form(step_id="discovery", placeholders={"serial": self.context.details["serial"]})
+        return self.create_entry(title="Found", data={"serial": self.unique_id})
+
+    async def step_reauth(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        if user_input is None:
+            return self.form(step_id="reauth", schema=vol.Schema({vol.Required("pin"): Password()}))
+        data = {**self.entry.data, "fault": ":"}
+        return await self.update_entry(data=data, secrets={"pin": user_input["pin"]})
