@@ -1,0 +1,24 @@
+"""A world for the web tests: fakes behind the ports, and real servers and clients on port 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.authorizer import FakeAuthorizer
+from tests.fakes.clock import ManualClock
+from tests.fakes.tokens import FakeVerifier
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def verifier() -> FakeVerifier:
+    return FakeVerifier()
+
+
+@pytest.fixture
+def authorizer() -> FakeAuthorizer:
+    return FakeAuthorizer()
