@@ -1,0 +1,1 @@
+"""Commands: issued, signed, published, and what became of them."""

@@ -1,0 +1,1 @@
+"""The fleet: sites, groups and mowers of every account."""
