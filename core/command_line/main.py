@@ -12,6 +12,7 @@ import typer
 
 from core.command_line.account import register, sign_in, sign_out
 from core.command_line.command import command
+from core.command_line.demo import demo
 from core.command_line.link import link
 from core.command_line.mowers import mowers
 from core.command_line.watch import watch
@@ -39,7 +40,7 @@ def build(arguments: list[str]) -> typer.Typer:
     ) -> None:
         """Robot mowers of many brands from one place."""
 
-    for function in (register, sign_in, sign_out, link, mowers, watch, command):
+    for function in (register, sign_in, sign_out, link, mowers, watch, command, demo):
         app.command()(function)
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
