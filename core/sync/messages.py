@@ -87,6 +87,9 @@ class Ack(_Message, frozen=True, kw_only=True):
 
     stream_id: StreamId
     acked_seq: int
+    answers: Literal["hello", "batch", "gap", "stranger"] = "batch"
+    """What it answers. `gap`: a batch did not follow on `acked_seq` and was not taken; the box goes on from there.
+    `stranger`: the relay has no hello of this session (it was restarted); the box says hello again."""
     rejected: tuple[RejectedRow, ...] = ()
     """Rows that went to the relay's quarantine instead of its tables."""
     received_at: datetime | None = None

@@ -1,0 +1,110 @@
+"""Thousands of histories of box, network and relay. A failing seed is in the test's message."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from core.domain.ids import StreamId
+from tests.core.sync.journal_world import Faults, World
+
+CHUNK = 100
+
+
+def _faults(rng: random.Random) -> Faults:
+    return Faults(
+        loss=rng.choice([0.0, 0.02, 0.2]),
+        duplication=rng.choice([0.0, 0.1]),
+        delay_s=rng.choice([0.0, 0.1, 8.0, 45.0]),  # above 30 s acks come after the sender gave up
+        crash_rate=rng.choice([0.0, 0.005, 0.03]),
+    )
+
+
+def _live(seed: int) -> World:
+    """Some minutes with faults."""
+    rng = random.Random(seed)
+    world = World(seed, _faults(rng))
+    if rng.random() < 0.2:
+        world.record(rng.randrange(3_000))
+    for _ in range(rng.randrange(2, 7)):
+        world.record(rng.choice([0, 1, 5, 40, 300]))
+        world.run_until(world.now + rng.choice([0.1, 3.0, 40.0]))
+    return world
+
+
+def _same(world: World) -> None:
+    """Row for row what the box has; what the box lost meanwhile may be there too, nothing else."""
+    have = {(row.mower_id, row.observed_at): row for row in world.box.rows.values()}  # type: ignore[union-attr]
+    missing = have.keys() - world.relay.rows.keys()
+    assert not missing, f"{len(missing)} rows are missing"
+    assert all(world.relay.rows[key] == row for key, row in have.items())
+    assert all(world.ever_recorded.get(key) == row for key, row in world.relay.rows.items())
+
+
+@pytest.mark.parametrize("chunk", range(20))
+def test_at_rest_both_have_the_same_rows(chunk: int) -> None:
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        try:
+            world = _live(seed)
+            world.settle()
+            _same(world)
+            assert len(world.relay.rows) == len(world.box.rows)
+        except AssertionError as err:
+            raise AssertionError(f"seed {seed}: {err}") from err
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_rows_that_vanish_leave_explained_gaps(chunk: int) -> None:
+    for seed in range(10_000 + chunk * CHUNK, 10_000 + (chunk + 1) * CHUNK):
+        try:
+            world = _live(seed)
+            world.thin(0.5)
+            world.run_until(world.now + 10.0)
+            world.settle()
+            _same(world)
+        except AssertionError as err:
+            raise AssertionError(f"seed {seed}: {err}") from err
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_power_cuts_and_restored_databases_lose_no_row_that_the_box_has(chunk: int) -> None:
+    for seed in range(20_000 + chunk * CHUNK, 20_000 + (chunk + 1) * CHUNK):
+        rng = random.Random(seed)
+        try:
+            world = _live(seed)
+            if rng.random() < 0.7:
+                world.lose_tail(rng.choice([1, 3, 50]))
+                world.record(rng.choice([0, 1, 20, 60]))
+            if rng.random() < 0.5:
+                world.lose_relay_disk(rng.randrange(world.box.last_seq + 1))
+            if rng.random() < 0.2:
+                world.box.stream_id = StreamId("s2")
+                world.box.acked_seq = 0
+                world.restart_box()
+            world.run_until(world.now + rng.choice([0.1, 40.0]))
+            world.record(2)
+            world.settle()
+            _same(world)
+        except AssertionError as err:
+            raise AssertionError(f"seed {seed}: {err}") from err
+
+
+def test_without_faults_nothing_is_sent_twice() -> None:
+    world = World(1, Faults(delay_s=0.0))
+    world.record(10_500)
+    world.settle()
+    assert world.relay.stored_again == 0
+    assert world.batches == 11
+    assert world.now < 30
+
+
+def test_a_trickle_does_not_make_a_batch_per_row() -> None:
+    world = World(2, Faults())
+    world.settle()
+    for _ in range(600):
+        world.record(1)
+        world.run_until(world.now + 0.1)
+    world.settle()
+    assert len(world.relay.rows) == 600
+    assert world.batches <= 40
