@@ -147,6 +147,7 @@ class Links:
                 )
             )
             await _answer(connection, row, status="confirmed", edge_id=edge_id)
+        self._sites.placed()
         log.info("link confirmed", account_id=who.account_id, edge_id=edge_id, subject=who.subject)
         return edge_id
 

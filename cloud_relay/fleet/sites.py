@@ -104,7 +104,8 @@ class Sites:
         log.info("site deleted", account_id=account_id, site_id=site_id)
 
     async def default(self, connection: AsyncConnection, account_id: AccountId) -> SiteId:
-        """The account's default site, made now if it does not exist yet, within the caller's transaction."""
+        """The account's default site, made now if it does not exist yet, within the caller's transaction; call
+        `placed` after its commit."""
         query = sa.select(SITES.c.site_id).where(SITES.c.account_id == account_id, SITES.c.is_default)
         found = await connection.scalar(query)
         if found is not None:
@@ -120,6 +121,10 @@ class Sites:
             return SiteId(str(await connection.scalar(query)))
         await self._hierarchy.place_site(connection, account_id, site_id)
         return site_id
+
+    def placed(self) -> None:
+        """After the commit of a transaction that may have made a default site."""
+        self._hierarchy.changed()
 
 
 async def site_row(connection: AsyncConnection, account_id: AccountId, site_id: SiteId) -> sa.Row[Any]:
