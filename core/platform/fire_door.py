@@ -26,6 +26,11 @@ _abandoned: set[asyncio.Future[Any]] = set()
 """Strong references: the loop holds tasks only weakly, and a collected task ends with a misleading message."""
 
 
+def abandoned() -> tuple[str, ...]:
+    """Names of the plugin tasks that were told to end and still run, for diagnostics."""
+    return tuple(sorted(task.get_name() for task in _abandoned if isinstance(task, asyncio.Task)))
+
+
 def as_mowdeck_error(err: BaseException, where: str) -> MowdeckError:
     """What an exception out of plugin code means to the box. An error of our tree stays what it is (also out of an
     exception group); lost connections and timeouts are tried again; everything else is a bug of the plugin. The

@@ -16,9 +16,10 @@ import structlog
 from core.domain import limits
 from core.domain.capabilities import Capabilities
 from core.domain.clock import Clock
-from core.domain.errors import ConflictError, LinkLostError, MowdeckError
+from core.domain.errors import ConflictError, IntegrationError, LinkLostError, MowdeckError
 from core.domain.ids import MowerId
 from core.domain.mower import LinkKind, MowerDescription
+from core.platform import fire_door
 from core.platform.integration import Integration, MowerLink, key_of
 from edge_agent.runtime.door import (
     Door,
@@ -31,7 +32,7 @@ from edge_agent.runtime.door import (
     wanted_pause_s,
 )
 from edge_agent.runtime.intake import Intake
-from edge_agent.runtime.leash import Leash, PluginFaultError
+from edge_agent.runtime.leash import run_until
 
 _log = structlog.get_logger(__name__)
 
@@ -49,20 +50,20 @@ class Supervisor:
         self,
         *,
         intake: Intake,
-        leash: Leash,
         clock: Clock,
         rng: random.Random,
         on_change: OnChange | None = None,
         pause: Pause = asyncio.sleep,
         open_deadline_s: float = OPEN_DEADLINE_S,
+        close_deadline_s: float = limits.CLOSE_DEADLINE_S,
     ) -> None:
         self._intake = intake
-        self._leash = leash
         self._clock = clock
         self._rng = rng
         self._on_change = on_change
         self._pause = pause
         self._open_deadline_s = open_deadline_s
+        self._close_deadline_s = close_deadline_s
         self._doors: dict[MowerId, Door] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -155,13 +156,18 @@ class Supervisor:
         name = f"{key_of(door.description)} {kind}"
         lane = self._intake.open_lane(door.mower_id, kind)
         try:
-            capabilities = link.capabilities
+            capabilities = fire_door.call_now(lambda: link.capabilities, where=name)
             if not isinstance(capabilities, Capabilities):
-                raise PluginFaultError(f"{name}: capabilities are a {type(capabilities).__name__}")
+                raise IntegrationError(f"{name}: capabilities are a {type(capabilities).__name__}")
             door.capabilities = capabilities
             door.open_link = OpenLink(kind=kind, link=link, capabilities=capabilities)
             self._note(door, Phase.ONLINE, link=kind)
-            await self._leash.run(lambda: link.run(lane.report), f"{name} run", stop=lane.failed)
+            await run_until(
+                lane.failed,
+                lambda: link.run(lane.report),
+                where=f"{name} run",
+                close_deadline_s=self._close_deadline_s,
+            )
             if lane.fault is not None:
                 raise lane.fault
         finally:
@@ -176,16 +182,17 @@ class Supervisor:
         for kind in door.links:
             name = f"{key_of(door.description)} {kind} open"
             try:
-                link = await self._leash.run(
+                link = await fire_door.call(
                     lambda kind=kind: door.integration.open(key_of(door.description), kind),  # type: ignore[misc]
-                    name,
+                    where=name,
                     deadline_s=self._open_deadline_s,
+                    close_deadline_s=self._close_deadline_s,
                 )
             except MowdeckError as err:
                 errors.append(err)
                 continue
-            if not isinstance(link, MowerLink):
-                raise PluginFaultError(f"{name}: returned a {type(link).__name__}")
+            if not fire_door.call_now(lambda link=link: isinstance(link, MowerLink), where=name):  # type: ignore[misc]
+                raise IntegrationError(f"{name}: returned a {type(link).__name__}")
             return kind, link
         raise next((error for error in errors if error.retryable), errors[-1])
 
@@ -244,11 +251,7 @@ def _describe(error: Exception | None) -> tuple[str | None, str | None, str | No
         return None, None, None
     if isinstance(error, MowdeckError):
         return error.code, error.detail, error.advice
-    return (
-        "plugin-fault",
-        f"{type(error).__name__}: {error}",
-        "The integration has a defect; its author has to correct it.",
-    )
+    return "internal", fire_door.text_of(error), MowdeckError.hint
 
 
 def _log_transition(status: DoorStatus, error: Exception | None) -> None:
@@ -258,4 +261,4 @@ def _log_transition(status: DoorStatus, error: Exception | None) -> None:
     elif isinstance(error, MowdeckError):
         _log.warning("door", code=status.code, detail=status.detail, retry_in_s=status.retry_in_s, **fields)
     else:
-        _log.error("a plugin's defect parked its mower", exc_info=error, **fields)
+        _log.error("a defect parked its mower", exc_info=error, **fields)

@@ -1,0 +1,51 @@
+"""One command on its way through the box."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from core.domain.commands import CommandResult, CommandStatus
+from core.sync.messages import CommandEnvelope
+
+CANCELLED_BY_STOP = "cancelled by an emergency stop"
+REMOVED = "the mower was removed from the box"
+INTERRUPTED = "interrupted"
+OFFLINE = "mower is offline"
+OLDER_THAN_STOP = "given before an emergency stop"
+UNCONFIRMED = "unconfirmed"
+SEEN_ELSEWHERE = "this command id was used for another mower"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Ticket:
+    """A command that was admitted, by when (monotonic) it must have been sent, and how far it is."""
+
+    envelope: CommandEnvelope
+    deadline: float
+    status: CommandStatus = CommandStatus.PENDING
+    result: CommandResult | None = None
+    """The last transition."""
+    cancelled: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the ledger knows the command."""
+    cancel_reason: str = CANCELLED_BY_STOP
+
+    def cancel(self, reason: str) -> None:
+        """Ends the command as soon as possible; it is not sent any more if it has not been."""
+        if not self.cancelled.done():
+            self.cancel_reason = reason
+            self.cancelled.set_result(None)
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.cancelled.done()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What the commander says at once. `result` is None while a new command waits for its turn; a repeated id
+    (`is_repeat`) is answered with its last known result and changes nothing."""
+
+    result: CommandResult | None
+    is_repeat: bool = False
