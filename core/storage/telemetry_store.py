@@ -15,8 +15,9 @@ from typing import Protocol
 import msgspec
 
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId
-from core.domain.mower import Activity, MowerState, RtkFix
+from core.domain.mower import MowerState
 from core.sync.messages import RejectedRow
+from core.telemetry.rows import HistoryBin as HistoryBin  # noqa: PLC0414  (part of this port)
 from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
 
 
@@ -39,24 +40,8 @@ class LatestState(msgspec.Struct, frozen=True, kw_only=True):
     received_at: datetime
 
 
-class HistoryBin(msgspec.Struct, frozen=True, kw_only=True):
-    """One bin of a history: last words, rounded battery mean with bounds, last position of the bin."""
-
-    at: datetime
-    samples: int
-    activity: Activity
-    rtk_fix: RtkFix | None
-    error_code: str | None
-    battery_mean: int | None
-    battery_min: int | None
-    battery_max: int | None
-    is_charging: bool
-    lat: float | None = None
-    lon: float | None = None
-
-
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a cut read goes on: pass `cursor` as `after`."""
+    """Where a cut read goes on: pass `cursor` as the next `start`."""
 
     is_truncated: bool = False
     cursor: datetime | None = None
@@ -64,13 +49,16 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of one state: which rows it made. `seqs` are journal numbers (box only)."""
+    """What became of one state: which rows it made."""
 
     latest: bool
     history: bool
     position: bool
     skipped: str | None = None
-    """Why nothing was written: `older`, `foreign-account`, `unknown-mower`, `implausible:<field>`."""
+    """Why latest was not written: `older` (history and track rows go in by key), `duplicate`, `foreign-account`,
+    `unknown-mower`, `implausible:observed_at`."""
+    dropped: tuple[str, ...] = ()
+    """Implausible parts that were left out of the state (`battery_percent`, `position:jump`, ...)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,3 +63,19 @@ class SequencedRow(msgspec.Struct, frozen=True, kw_only=True):
 
     seq: int
     row: Row
+
+
+class HistoryBin(msgspec.Struct, frozen=True, kw_only=True):
+    """One bin of a history: last words, rounded battery mean with bounds, last position of the bin."""
+
+    at: datetime
+    samples: int
+    activity: Activity
+    rtk_fix: RtkFix | None
+    error_code: str | None
+    battery_mean: int | None
+    battery_min: int | None
+    battery_max: int | None
+    is_charging: bool
+    lat: float | None = None
+    lon: float | None = None

@@ -1,0 +1,193 @@
+"""Reads of one account, on a reader's thread: latest, history, bins, track, timeline.
+
+A row is found through the number of (mower, account), so a read that names the wrong account finds nothing.
+Ranges are half open, rows ascend in time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from core.domain.clock import from_us, to_us
+from core.domain.ids import AccountId, MowerId
+from core.domain.mower import MowerState
+from core.storage.sqlite_columns import (
+    HISTORY_COLUMNS,
+    POSITION_COLUMNS,
+    TIMELINE_COLUMNS,
+    activity_of,
+    decode_history,
+    decode_position,
+    decode_timeline,
+    rtk_fix_of,
+)
+from core.storage.sqlite_directory import find_number
+from core.storage.telemetry_store import HistoryBin, LatestState, Page
+from core.telemetry.binning import ANCHOR_US
+from core.telemetry.rows import HistoryRow, PositionRow, TimelineRow
+from core.telemetry.significance import DEGREE
+
+_states = msgspec.json.Decoder(MowerState)
+_TICK = timedelta(microseconds=1)
+
+_LATEST = """
+SELECT m.mower_id, l.received_us, l.state
+FROM mowers m JOIN mower_latest l ON l.mower_no = m.mower_no
+WHERE m.account_id = ? AND m.mower_id = ?
+"""
+
+_BINS = f"""
+WITH bins AS (
+    SELECT
+        (observed_us - {ANCHOR_US}) / :step * :step + {ANCHOR_US} AS at_us,
+        count(*) AS samples,
+        -- the last row's words: the newest time wins, its codes ride along in the low 8 bits
+        max(observed_us * 256 + activity * 8 + coalesce(rtk_fix, 7)) & 255 AS words,
+        max(CASE WHEN error_code IS NOT NULL THEN observed_us END) AS error_us,
+        (2 * sum(battery) + count(battery)) / (2 * count(battery)) AS battery_mean,
+        min(battery) AS battery_min,
+        max(battery) AS battery_max,
+        coalesce(max(is_charging), 0) AS is_charging
+    FROM mower_history
+    WHERE mower_no = :mower AND observed_us >= :start AND observed_us < :end
+    GROUP BY at_us
+)
+SELECT b.at_us, b.samples, b.words >> 3, b.words & 7, h.error_code,
+       b.battery_mean, b.battery_min, b.battery_max, b.is_charging, p.lat_e7, p.lon_e7
+FROM bins b
+LEFT JOIN mower_history h ON h.mower_no = :mower AND h.observed_us = b.error_us
+LEFT JOIN mower_positions p ON p.mower_no = :mower AND p.observed_us = (
+    SELECT max(q.observed_us) FROM mower_positions q
+    WHERE q.mower_no = :mower
+      AND q.observed_us >= max(b.at_us, :start) AND q.observed_us < min(b.at_us + :step, :end)
+)
+ORDER BY b.at_us
+"""
+_NO_FIX = 7
+
+
+def read_latest(
+    connection: sqlite3.Connection, account_id: AccountId, mower_ids: Sequence[MowerId]
+) -> list[LatestState]:
+    """Those of the mowers that the account has and that have reported, in the order asked."""
+    found = []
+    for mower_id in mower_ids:
+        row = connection.execute(_LATEST, (account_id, mower_id)).fetchone()
+        if row is not None:
+            found.append(
+                LatestState(
+                    mower_id=mower_id,
+                    account_id=account_id,
+                    state=_states.decode(row[2]),
+                    received_at=from_us(row[1]),
+                )
+            )
+    return found
+
+
+def read_history(
+    connection: sqlite3.Connection,
+    account_id: AccountId,
+    mower_id: MowerId,
+    start: datetime,
+    end: datetime,
+    limit: int,
+) -> tuple[list[HistoryRow], Page]:
+    """At most `limit` changes of state."""
+    rows = connection.execute(
+        f"SELECT {HISTORY_COLUMNS} FROM mower_history "
+        "WHERE mower_no = ? AND observed_us >= ? AND observed_us < ? ORDER BY observed_us LIMIT ?",
+        (find_number(connection, mower_id, account_id), to_us(start), to_us(end), limit + 1),
+    )
+    found = [decode_history(columns, mower_id) for columns in rows]
+    return found[:limit], _page([row.observed_at for row in found[:limit]], is_truncated=len(found) > limit)
+
+
+def read_positions(
+    connection: sqlite3.Connection,
+    account_id: AccountId,
+    mower_id: MowerId,
+    start: datetime,
+    end: datetime,
+    limit: int,
+) -> tuple[list[PositionRow], Page]:
+    """At most `limit` steps of the track."""
+    rows = connection.execute(
+        f"SELECT {POSITION_COLUMNS} FROM mower_positions "
+        "WHERE mower_no = ? AND observed_us >= ? AND observed_us < ? ORDER BY observed_us LIMIT ?",
+        (find_number(connection, mower_id, account_id), to_us(start), to_us(end), limit + 1),
+    )
+    found = [decode_position(columns, mower_id) for columns in rows]
+    return found[:limit], _page([row.observed_at for row in found[:limit]], is_truncated=len(found) > limit)
+
+
+def read_timeline(
+    connection: sqlite3.Connection,
+    account_id: AccountId,
+    mower_id: MowerId,
+    start: datetime,
+    end: datetime,
+    limit: int,
+) -> tuple[list[TimelineRow], Page]:
+    """Transitions of commands; `limit` is overrun by those of the same microsecond, so that a cursor skips none."""
+    number, start_us, end_us = find_number(connection, mower_id, account_id), to_us(start), to_us(end)
+    ordered = "ORDER BY at_us, command_id, status"
+    border = connection.execute(
+        f"SELECT at_us FROM command_timeline WHERE mower_no = ? AND at_us >= ? AND at_us < ? {ordered} LIMIT 1 OFFSET ?",
+        (number, start_us, end_us, limit - 1),
+    ).fetchone()
+    until_us = end_us if border is None else border[0] + 1
+    rows = connection.execute(
+        f"SELECT {TIMELINE_COLUMNS} FROM command_timeline WHERE mower_no = ? AND at_us >= ? AND at_us < ? {ordered}",
+        (number, start_us, until_us),
+    )
+    found = [decode_timeline(columns, mower_id) for columns in rows]
+    following = connection.execute(
+        "SELECT 1 FROM command_timeline WHERE mower_no = ? AND at_us >= ? AND at_us < ? LIMIT 1",
+        (number, until_us, end_us),
+    ).fetchone()
+    return found, _page([row.result.at for row in found], is_truncated=following is not None)
+
+
+def read_bins(
+    connection: sqlite3.Connection,
+    account_id: AccountId,
+    mower_id: MowerId,
+    start: datetime,
+    end: datetime,
+    step_s: int,
+) -> list[HistoryBin]:
+    """The rule of `core.telemetry.binning.bin_history` as one statement."""
+    rows = connection.execute(
+        _BINS,
+        {
+            "mower": find_number(connection, mower_id, account_id),
+            "start": to_us(start),
+            "end": to_us(end),
+            "step": step_s * 1_000_000,
+        },
+    )
+    return [
+        HistoryBin(
+            at=from_us(at_us),
+            samples=samples,
+            activity=activity_of(activity),
+            rtk_fix=None if fix == _NO_FIX else rtk_fix_of(fix),
+            error_code=error_code,
+            battery_mean=mean,
+            battery_min=least,
+            battery_max=most,
+            is_charging=bool(charging),
+            lat=None if lat_e7 is None else lat_e7 / DEGREE,
+            lon=None if lon_e7 is None else lon_e7 / DEGREE,
+        )
+        for at_us, samples, activity, fix, error_code, mean, least, most, charging, lat_e7, lon_e7 in rows
+    ]
+
+
+def _page(times: Sequence[datetime], *, is_truncated: bool) -> Page:
+    return Page(is_truncated=True, cursor=times[-1] + _TICK) if is_truncated and times else Page()

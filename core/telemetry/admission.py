@@ -1,0 +1,224 @@
+"""Is a state believable? Wrong optional fields are dropped by name, a wrong date refuses the whole state.
+
+Applied before anything is written, on both hosts, and idempotent: an admitted state is admitted unchanged.
+The names of what was dropped are for counters and for the integration's author.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from core.domain import limits
+from core.domain.clock import to_us
+from core.domain.mower import MowerError, MowerState, Position, Signals, Totals
+from core.telemetry.rows import HistoryRow, PositionRow, Row
+from core.telemetry.significance import DEGREE, Place, distance_m
+
+EARLIEST = datetime(2015, 1, 1, tzinfo=UTC)
+"""No mower of ours is older: an earlier date is a clock that was never set."""
+SPEED_MAX_MPS = 10.0
+ACCURACY_MAX_M = 10_000.0
+LOCAL_MAX_M = 100_000.0
+HEIGHT_MAX = 1_000.0
+SATELLITES_MAX = 200
+DBM = range(-200, 31)
+ERROR_CODE_CHARS = 64
+RAW_CHARS = 8_192
+NULL_ISLAND_DEG = 1e-5
+"""Within a metre of (0, 0) nobody mows: it is what a receiver says that has no fix."""
+JUMP_SLACK_M = 30.0
+JUMP_SPEED_MPS = 5.0
+"""A position farther than slack + speed x time from the last plausible one is a jump. A mower that was really
+carried away is believed as soon as it could have been driven there: 500 m take 94 s."""
+
+
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The state without its implausible parts, or None with the reason; and the names of all that was dropped."""
+
+    state: MowerState | None
+    refused: str | None = None
+    """`observed_at`, the only field that a state cannot do without."""
+    dropped: tuple[str, ...] = ()
+
+
+def admit(state: MowerState, *, now: datetime, seen: Place | None = None) -> Admitted:
+    """`state` as far as it can be believed at `now` (aware UTC); `seen` is the last plausible position."""
+    observed_at = state.observed_at
+    if not is_plausible_date(observed_at, now):
+        return Admitted(state=None, refused="observed_at")
+    changes = dict(_find_changes(state, seen))
+    dropped = tuple(changes)
+    if observed_at.tzinfo is not UTC:
+        changes["observed_at"] = observed_at.astimezone(UTC)
+    if not changes:
+        return Admitted(state=state)
+    fields = {name.partition(":")[0]: value for name, value in changes.items()}
+    return Admitted(state=msgspec.structs.replace(state, **fields), dropped=dropped)
+
+
+def is_plausible_date(at: datetime, now: datetime) -> bool:
+    """Whether a row can be of this instant: aware, not before 2015, not beyond the tolerance ahead of `now`."""
+    if at.tzinfo is None or at.utcoffset() is None:
+        return False
+    return EARLIEST <= at <= now + limits.FUTURE_TOLERANCE
+
+
+def find_row_fault(row: Row, now: datetime) -> str | None:
+    """Why a row of a box cannot be stored (`future`, `implausible:<field>`); None when it can."""
+    at = row.observed_at if isinstance(row, HistoryRow | PositionRow) else row.result.at
+    if not is_plausible_date(at, now):
+        is_aware = at.tzinfo is not None and at.utcoffset() is not None
+        return "future" if is_aware and at > now else "implausible:at"
+    if isinstance(row, PositionRow):
+        return _position_fault(row)
+    if isinstance(row, HistoryRow):
+        return _history_fault(row)
+    return None
+
+
+def _position_fault(row: PositionRow) -> str | None:
+    if not _is_place(row.lat, row.lon):
+        return "implausible:position"
+    if row.heading_deg is not None and not 0.0 <= row.heading_deg <= 360.0:
+        return "implausible:heading_deg"
+    if row.accuracy_m is not None and not 0.0 <= row.accuracy_m <= ACCURACY_MAX_M:
+        return "implausible:accuracy_m"
+    if not (_is_dbm(row.wifi_dbm) and _is_dbm(row.mobile_dbm)):
+        return "implausible:signals"
+    if row.satellites is not None and not _is_count(row.satellites, SATELLITES_MAX):
+        return "implausible:satellites"
+    return None
+
+
+def _history_fault(row: HistoryRow) -> str | None:
+    if row.battery_percent is not None and not _is_count(row.battery_percent, 100):
+        return "implausible:battery_percent"
+    if row.speed_mps is not None and not -SPEED_MAX_MPS <= row.speed_mps <= SPEED_MAX_MPS:
+        return "implausible:speed_mps"
+    if row.blade_height_mm is not None and not 0.0 <= row.blade_height_mm <= HEIGHT_MAX:
+        return "implausible:blade_height_mm"
+    if row.error_code is not None and len(row.error_code) > ERROR_CODE_CHARS:
+        return "implausible:error_code"
+    return None
+
+
+def _find_changes(state: MowerState, seen: Place | None) -> Iterator[tuple[str, object]]:
+    """(what, corrected value) of each implausible part; comparisons are written so that NaN fails them."""
+    if state.battery_percent is not None and not _is_count(state.battery_percent, 100):
+        yield "battery_percent", None
+    if state.speed_mps is not None and not -SPEED_MAX_MPS <= state.speed_mps <= SPEED_MAX_MPS:
+        yield "speed_mps", None
+    if state.satellites is not None and not _is_count(state.satellites, SATELLITES_MAX):
+        yield "satellites", None
+    if state.progress_percent is not None and not 0.0 <= state.progress_percent <= 100.0:
+        yield "progress_percent", None
+    if state.blade_height is not None and not 0.0 <= state.blade_height.value <= HEIGHT_MAX:
+        yield "blade_height", None
+    if state.position is not None:
+        yield from _position_changes(state, state.position, seen)
+    for name, better, part in (
+        ("signals", state.signals and _plausible_signals(state.signals), state.signals),
+        ("totals", state.totals and _plausible_totals(state.totals), state.totals),
+        ("error", state.error and _plausible_error(state.error), state.error),
+        ("next_start_at", state.next_start_at and _plausible_start(state.next_start_at), state.next_start_at),
+        ("raw", state.raw and _plausible_raw(state.raw), state.raw),
+    ):
+        if better is not part:
+            yield name, better
+
+
+def _position_changes(state: MowerState, position: Position, seen: Place | None) -> Iterator[tuple[str, object]]:
+    better, names = position, []
+    if position.lat is not None or position.lon is not None:
+        fault = _place_fault(state, position, seen)
+        if fault is not None:
+            names.append(fault)
+            better = msgspec.structs.replace(better, lat=None, lon=None)
+    if position.heading_deg is not None and not 0.0 <= position.heading_deg <= 360.0:
+        names.append("position:heading_deg")
+        better = msgspec.structs.replace(better, heading_deg=None)
+    if position.accuracy_m is not None and not 0.0 <= position.accuracy_m <= ACCURACY_MAX_M:
+        names.append("position:accuracy_m")
+        better = msgspec.structs.replace(better, accuracy_m=None)
+    if not (_is_local(position.x_m) and _is_local(position.y_m)):
+        names.append("position:local")
+        better = msgspec.structs.replace(better, x_m=None, y_m=None)
+    for name in names:
+        yield name, better
+
+
+def _place_fault(state: MowerState, position: Position, seen: Place | None) -> str | None:
+    lat, lon = position.lat, position.lon
+    if lat is None or lon is None or not (math.isfinite(lat) and math.isfinite(lon)):
+        return "position:degrees"
+    if not _is_place(lat, lon):
+        is_null = abs(lat) < NULL_ISLAND_DEG and abs(lon) < NULL_ISLAND_DEG
+        return "position:null-island" if is_null else "position:degrees"
+    if seen is None:
+        return None
+    elapsed_s = (to_us(state.observed_at) - seen.at_us) / 1_000_000
+    if elapsed_s < 0.0:  # a late state: what was seen after it says little about it
+        return None
+    away_m = distance_m(seen, Place(round(lat * DEGREE), round(lon * DEGREE), None, 0))
+    return "position:jump" if away_m > JUMP_SLACK_M + JUMP_SPEED_MPS * elapsed_s else None
+
+
+def _is_place(lat: float, lon: float) -> bool:
+    """Degrees on the globe, and not (0, 0)."""
+    if not (-90.0 <= lat <= 90.0 and -180.0 <= lon <= 180.0):
+        return False
+    return abs(lat) >= NULL_ISLAND_DEG or abs(lon) >= NULL_ISLAND_DEG
+
+
+def _is_count(value: object, highest: int) -> bool:
+    """A whole number between 0 and `highest`; a plugin's float or bool is not one."""
+    return type(value) is int and 0 <= value <= highest
+
+
+def _is_dbm(value: object) -> bool:
+    return value is None or (type(value) is int and value in DBM)
+
+
+def _is_local(value: float | None) -> bool:
+    return value is None or -LOCAL_MAX_M <= value <= LOCAL_MAX_M
+
+
+def _plausible_signals(signals: Signals) -> Signals:
+    if _is_dbm(signals.wifi_dbm) and _is_dbm(signals.mobile_dbm) and _is_dbm(signals.ble_dbm):
+        return signals
+    return msgspec.structs.replace(
+        signals,
+        wifi_dbm=signals.wifi_dbm if _is_dbm(signals.wifi_dbm) else None,
+        mobile_dbm=signals.mobile_dbm if _is_dbm(signals.mobile_dbm) else None,
+        ble_dbm=signals.ble_dbm if _is_dbm(signals.ble_dbm) else None,
+    )
+
+
+def _plausible_totals(totals: Totals) -> Totals:
+    wrong = {
+        name: None
+        for name in totals.__struct_fields__
+        if (value := getattr(totals, name)) is not None and not _is_count(value, 2**48)
+    }
+    return msgspec.structs.replace(totals, **wrong) if wrong else totals
+
+
+def _plausible_error(error: MowerError) -> MowerError:
+    """A fault is never dropped: its code is cut, a naive date taken off."""
+    if len(error.code) > ERROR_CODE_CHARS:
+        error = msgspec.structs.replace(error, code=error.code[:ERROR_CODE_CHARS])
+    if error.since is not None and error.since.tzinfo is None:
+        error = msgspec.structs.replace(error, since=None)
+    return error
+
+
+def _plausible_start(at: datetime) -> datetime | None:
+    return at if at.tzinfo is not None else None
+
+
+def _plausible_raw(raw: dict[str, str]) -> dict[str, str] | None:
+    return raw if sum(len(key) + len(value) for key, value in raw.items()) <= RAW_CHARS else None
