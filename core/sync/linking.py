@@ -16,6 +16,13 @@ import msgspec
 from core.domain.ids import AccountId, EdgeId
 
 
+class _Secretive(msgspec.Struct, frozen=True, kw_only=True):
+    """Root of messages with a secret in them: their `repr` shows none of it."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
 class LinkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A box asks to be linked. `fingerprint` names the box for life (random, made at first start)."""
 
@@ -24,7 +31,7 @@ class LinkRequest(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
 
 
-class LinkOffer(msgspec.Struct, frozen=True, kw_only=True):
+class LinkOffer(_Secretive, frozen=True, kw_only=True):
     """What the box shows to its person (`user_code`, the addresses) and keeps for itself (`device_code`)."""
 
     device_code: str
@@ -37,7 +44,7 @@ class LinkOffer(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds to wait between two polls."""
 
 
-class LinkPoll(msgspec.Struct, frozen=True, kw_only=True):
+class LinkPoll(_Secretive, frozen=True, kw_only=True):
     """The box asks whether somebody has confirmed."""
 
     device_code: str
@@ -59,7 +66,7 @@ class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
     ca_pem: str | None = None
 
 
-class LinkGrant(msgspec.Struct, frozen=True, kw_only=True):
+class LinkGrant(_Secretive, frozen=True, kw_only=True):
     """The link. User name at the broker is `edge_id`, password is `credential`."""
 
     edge_id: EdgeId
@@ -72,7 +79,7 @@ class LinkGrant(msgspec.Struct, frozen=True, kw_only=True):
     relay_url: str
 
 
-class LinkEnd(msgspec.Struct, frozen=True, kw_only=True):
+class LinkEnd(_Secretive, frozen=True, kw_only=True):
     """The box ends the link by itself."""
 
     edge_id: EdgeId
