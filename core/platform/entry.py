@@ -1,0 +1,88 @@
+"""Config entries as values: what is stored, in which state one is, and what the API may show."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from core.domain.ids import EntryId
+from core.domain.mower import MowerDescription
+from core.platform.integration import Entry
+
+EntrySource = Literal["user", "relay", "discovery", "import"]
+
+
+class EntryState(StrEnum):
+    """Where an entry is on its way."""
+
+    NOT_LOADED = "not_loaded"
+    SETUP = "setup"
+    LOADED = "loaded"
+    RETRY = "retry"
+    """Will be set up again by itself."""
+    AUTH_FAILED = "auth_failed"
+    """Waits for a person (a reauth flow is open)."""
+    ERROR = "error"
+    MIGRATION_ERROR = "migration_error"
+    UNLOAD_FAILED = "unload_failed"
+    """Tasks of the plugin would not end; it is not set up again while they live."""
+
+
+class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as stored. Secrets are elsewhere."""
+
+    entry_id: EntryId
+    domain: str
+    title: str
+    source: EntrySource
+    created_at: datetime
+    unique_id: str | None = None
+    data: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    version: int = 1
+    is_disabled: bool = False
+
+    def entry(self) -> Entry:
+        """What the plugin sees of it."""
+        return Entry(
+            entry_id=self.entry_id,
+            domain=self.domain,
+            unique_id=self.unique_id,
+            title=self.title,
+            data=self.data,
+            options=self.options,
+            version=self.version,
+        )
+
+
+class IgnoredDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A discovered device that a person does not want to hear of again."""
+
+    domain: str
+    unique_id: str
+    title: str
+    ignored_at: datetime
+
+
+class EntryView(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as the API shows it: neither data nor secrets."""
+
+    entry_id: EntryId
+    domain: str
+    title: str
+    unique_id: str | None
+    source: EntrySource
+    is_disabled: bool
+    created_at: datetime
+    state: EntryState
+    reason_code: str | None = None
+    """Code of the error that explains the state."""
+    reason: str | None = None
+    hint: str | None = None
+    tries: int = 0
+    """Set-ups that failed in a row."""
+    next_try_at: datetime | None = None
+    mowers: tuple[MowerDescription, ...] = ()

@@ -1,0 +1,83 @@
+"""Config entries on the disk: one JSON file, small, replaced whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from core.domain.clock import Clock
+from core.domain.ids import EntryId
+from core.platform.durable_file import JsonDocument
+from core.platform.entry import EntryRecord, IgnoredDevice
+
+FORMAT = 1
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    entries: tuple[EntryRecord, ...] = ()
+    ignored: tuple[IgnoredDevice, ...] = ()
+
+
+class EntryStore:
+    """All entries in memory and, once a method has returned, on the disk. StorageError: neither has changed."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._document = JsonDocument(path, _Body, version=FORMAT, clock=clock)
+        self._entries: dict[EntryId, EntryRecord] = {}
+        self._ignored: dict[tuple[str, str], IgnoredDevice] = {}
+
+    def load(self) -> None:
+        """Reads the file. DatabaseNewerError; a corrupt file is moved aside and named in `problem`."""
+        body = self._document.load() or _Body()
+        self._entries = {entry.entry_id: entry for entry in body.entries}
+        self._ignored = {(device.domain, device.unique_id): device for device in body.ignored}
+
+    @property
+    def problem(self) -> str | None:
+        """What was wrong with the file when it was loaded."""
+        return self._document.problem
+
+    def entries(self) -> Sequence[EntryRecord]:
+        return tuple(self._entries.values())
+
+    def ignored(self) -> Sequence[IgnoredDevice]:
+        return tuple(self._ignored.values())
+
+    def is_ignored(self, domain: str, unique_id: str) -> bool:
+        return (domain, unique_id) in self._ignored
+
+    async def put(self, entry: EntryRecord) -> None:
+        """Adds or replaces an entry; adding one ends the ignoring of its device."""
+        before, ignored = self._entries.get(entry.entry_id), dict(self._ignored)
+        self._entries[entry.entry_id] = entry
+        self._ignored.pop((entry.domain, entry.unique_id or ""), None)
+        try:
+            await self._save()
+        except BaseException:
+            self._ignored = ignored
+            if before is None:
+                self._entries.pop(entry.entry_id, None)
+            else:
+                self._entries[entry.entry_id] = before
+            raise
+
+    async def remove(self, entry_id: EntryId) -> None:
+        """Forgets an entry; nothing happens when there is none."""
+        before = self._entries.pop(entry_id, None)
+        if before is None:
+            return
+        try:
+            await self._save()
+        except BaseException:
+            self._entries[entry_id] = before
+            raise
+
+    async def ignore(self, device: IgnoredDevice) -> None:
+        """Remembers a device that discovery shall not offer again."""
+        self._ignored[device.domain, device.unique_id] = device
+        await self._save()
+
+    async def _save(self) -> None:
+        await self._document.save(_Body(entries=tuple(self._entries.values()), ignored=tuple(self._ignored.values())))
