@@ -12,6 +12,7 @@ from datetime import datetime
 
 import msgspec
 
+from core.domain import limits
 from core.domain.clock import to_us
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId
 from core.storage.sqlite_columns import (
@@ -29,10 +30,10 @@ from core.sync.messages import RejectedRow
 from core.telemetry.admission import find_row_fault
 from core.telemetry.rows import HistoryRow, PositionRow, Row, SequencedRow
 
-QUARANTINE_ROWS = 10_000
+QUARANTINE_ROWS = 2_000
 """Kept per box; the oldest go first, so that a broken box cannot fill the relay's disk."""
-QUARANTINE_BYTES = 4_096
-"""Kept of each row."""
+QUARANTINE_BYTES = limits.BATCH_BYTES
+"""Kept of each entry (one may stand for a whole batch that cannot be read)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -245,7 +245,10 @@ class SqliteTelemetryStore:
         deleted["quarantine"] = await self._database.write(
             lambda connection: sqlite_retention.delete_quarantined(connection, old_us)
         )
-        deleted["command_ledger"] = await self.command_ledger.prune(now)
+        keep = self._retentions["command_timeline"]
+        deleted["command_ledger"] = (
+            await self.command_ledger.prune(now - max(keep, limits.SEEN_COMMANDS)) if keep else 0
+        )
         return deleted
 
     async def counts(self) -> dict[str, int]:

@@ -112,13 +112,16 @@ CREATE TABLE quarantine (
     UNIQUE (edge_id, stream_id, seq)
 );
 
--- Commands that the box has seen, so that none runs twice; kept 24 h.
+-- Commands that the box has seen, so that none runs twice, each with its last transition.
 CREATE TABLE command_ledger (
     command_id TEXT PRIMARY KEY,
     mower_id   TEXT NOT NULL,
     status     INTEGER NOT NULL,
+    reason     TEXT,
     seen_us    INTEGER NOT NULL,
-    expires_us INTEGER NOT NULL
+    updated_us INTEGER NOT NULL,
+    envelope   BLOB NOT NULL
 ) WITHOUT ROWID;
 
 CREATE INDEX command_ledger_seen ON command_ledger (seen_us);
+CREATE INDEX command_ledger_mower ON command_ledger (mower_id, command_id);
