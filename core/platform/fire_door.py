@@ -71,13 +71,14 @@ async def call(
     where: str,
     deadline_s: float | None,
     close_deadline_s: float = CLOSE_DEADLINE_S,
+    passing: tuple[type[Exception], ...] = (),
 ) -> T:
     """The result of `make()`, which is plugin code, awaited in a task of its own named `where`.
 
-    Raises MowdeckErrors only: the plugin's own, LinkTimeoutError past the deadline, IntegrationError for a bug. A
+    Raises MowdeckErrors only (and those named in `passing`): the plugin's own, LinkTimeoutError past the deadline, IntegrationError for a bug. A
     cancelled caller is let go after `close_deadline_s` at most.
     """
-    task: asyncio.Task[T] = asyncio.create_task(_enter(make, where), name=where)
+    task: asyncio.Task[T] = asyncio.create_task(_enter(make, where, passing), name=where)
     try:
         done, _ = await asyncio.wait({task}, timeout=deadline_s)
     except asyncio.CancelledError:
@@ -91,12 +92,14 @@ async def call(
     return task.result()
 
 
-async def _enter(make: Callable[[], Awaitable[T]], where: str) -> T:
+async def _enter(make: Callable[[], Awaitable[T]], where: str, passing: tuple[type[Exception], ...] = ()) -> T:
     """Runs in the plugin's task, for SystemExit must not reach the event loop's own code."""
     own = asyncio.current_task()
     try:
         return await make()
     except asyncio.CancelledError:
+        raise
+    except passing:
         raise
     except GeneratorExit as err:
         if _running_task() is not own:  # the coroutine is being closed from outside

@@ -1,0 +1,96 @@
+"""One step of a plugin's flow, behind the fire door: whatever it does, a result comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import structlog
+import voluptuous as vol
+
+from core.domain.errors import IntegrationError, MowdeckError
+from core.platform.fields import errors_of
+from core.platform.fire_door import call
+from core.platform.flow import AbortFlowError, AbortResult, ConfigFlow, FlowContext, FlowResult
+
+log = structlog.get_logger(__name__)
+
+PROGRESS_DEADLINE_S = 300.0
+
+
+class StepRunner:
+    """Runs plugin code of flows with a deadline."""
+
+    def __init__(self, *, deadline_s: float, close_deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._close_deadline_s = close_deadline_s
+
+    async def make(self, flow_class: type[ConfigFlow], context: FlowContext) -> ConfigFlow:
+        """A new flow; IntegrationError when its constructor fails."""
+
+        async def construct() -> ConfigFlow:
+            return flow_class(context)
+
+        flow: ConfigFlow = await self._call(construct, f"{context.domain} flow")
+        return flow
+
+    async def take(self, flow: ConfigFlow, step: str, user_input: dict[str, Any] | None) -> FlowResult:
+        """What `step_<step>` answers; an abort with reason `unknown` when it fails or answers nonsense."""
+        domain = flow.context.domain
+        method = getattr(flow, f"step_{step}", None)
+        if method is None:
+            log.error("flow has no such step", domain=domain, step=step)
+            return AbortResult(reason="not_supported")
+        try:
+            result: object = await self._call(
+                lambda: method(user_input), f"{domain} step {step}", passing=(AbortFlowError,)
+            )
+        except AbortFlowError as err:
+            return AbortResult(reason=err.reason, placeholders=err.placeholders)
+        except MowdeckError as err:
+            log.error("flow step failed", domain=domain, step=step, code=err.code, detail=err.detail)
+            return AbortResult(reason="unknown")
+        if not isinstance(result, FlowResult):
+            log.error("flow step answered nonsense", domain=domain, step=step, kind=type(result).__name__)
+            return AbortResult(reason="unknown")
+        return result
+
+    async def work(self, flow: ConfigFlow, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs the work of a `progress`; its failure is left in `flow.progress_error`."""
+        flow.progress_error = None
+        try:
+            await call(
+                work,
+                where=f"{flow.context.domain} progress",
+                deadline_s=PROGRESS_DEADLINE_S,
+                close_deadline_s=self._close_deadline_s,
+            )
+        except MowdeckError as err:
+            flow.progress_error = err
+
+    async def validate(self, flow: ConfigFlow, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """What the form's schema makes of the input, and its errors by field (then the input counts for nothing)."""
+        schema = flow.schema
+
+        async def check() -> dict[str, Any]:
+            if schema is None:
+                if given:
+                    raise vol.Invalid("takes no input")
+                return {}
+            return cast("dict[str, Any]", schema(given))
+
+        try:
+            return await self._call(check, f"{flow.context.domain} schema", passing=(vol.Invalid,)), {}
+        except vol.Invalid as err:
+            return {}, errors_of(err)
+        except IntegrationError:
+            return {}, {"base": "unknown"}  # a validator of the plugin failed; logged at the fire door
+
+    async def _call(self, make: Any, where: str, passing: tuple[type[Exception], ...] = ()) -> Any:
+        return await call(
+            make,
+            where=where,
+            deadline_s=self._deadline_s,
+            close_deadline_s=self._close_deadline_s,
+            passing=passing,
+        )
