@@ -138,7 +138,7 @@ class CommandLedger:
         closed = []
         for row in rows:
             confirm = timedelta(seconds=row.confirm_timeout_s)
-            if status is CommandStatus.ACCEPTED and now - max(row.expires_at, row.updated_at) < confirm + ANSWER_GRACE:
+            if status is CommandStatus.ACCEPTED and now - max(row.expires_at, row.updated_at) <= confirm + ANSWER_GRACE:
                 continue
             change = COMMANDS.update().where(COMMANDS.c.command_id == row.command_id)
             await connection.execute(change.values(status=status.value, reason=reason, updated_at=now))

@@ -182,7 +182,7 @@ class EdgeRoutes:
     async def _list(self, request: Request) -> EdgeList:
         await self._rights.require_somewhere(request.who, MANAGE)
         site_ids = await self._rights.visible(request.who, MANAGE, ObjectType.SITE)
-        return EdgeList(edges=await self._registry.views(request.who.account_id, site_ids))
+        return EdgeList(items=await self._registry.views(request.who.account_id, site_ids))
 
     async def _get(self, request: Request) -> EdgeView:
         edge_id = await self._allowed(request)

@@ -36,7 +36,7 @@ class EdgeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdgeList(msgspec.Struct, frozen=True, kw_only=True):
-    edges: tuple[EdgeView, ...]
+    items: tuple[EdgeView, ...]
 
 
 class EdgeChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -102,7 +102,7 @@ class SiteRoutes:
         visible = await self._rights.visible(request.who, VIEW, ObjectType.SITE)
         sites = await self._sites.all(request.who.account_id)
         shows_default = request.query.include_default
-        return SiteList(sites=tuple(s for s in sites if s.site_id in visible and (shows_default or not s.is_default)))
+        return SiteList(items=tuple(s for s in sites if s.site_id in visible and (shows_default or not s.is_default)))
 
     async def _create(self, request: Request) -> SiteView:
         return await self._sites.create(request.who.account_id, request.body)
@@ -183,7 +183,7 @@ class GroupRoutes:
     async def _list(self, request: Request) -> GroupList:
         visible = await self._rights.visible(request.who, VIEW, ObjectType.GROUP)
         groups = await self._groups.all(request.who.account_id)
-        return GroupList(groups=tuple(group for group in groups if group.group_id in visible))
+        return GroupList(items=tuple(group for group in groups if group.group_id in visible))
 
     async def _create(self, request: Request) -> GroupView:
         await self._require_parent(request, request.body.site_id)

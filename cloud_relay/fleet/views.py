@@ -32,7 +32,7 @@ class SiteView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteList(msgspec.Struct, frozen=True, kw_only=True):
-    sites: tuple[SiteView, ...]
+    items: tuple[SiteView, ...]
 
 
 class SitesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupList(msgspec.Struct, frozen=True, kw_only=True):
-    groups: tuple[GroupView, ...]
+    items: tuple[GroupView, ...]
 
 
 class NewGroup(_Body, frozen=True, kw_only=True):
