@@ -83,11 +83,13 @@ class JournalSender:
         acked_seq: int,
         random: Callable[[], float],
         linger_s: float = LINGER_S,
+        batch_rows: int = limits.BATCH_ROWS,
     ) -> None:
         self._stream_id = stream_id
         self._last_seq = last_seq
         self._acked_seq = acked_seq
         self._linger_s = linger_s
+        self._batch_rows = batch_rows
         self._backoff = Backoff(first_s=5.0, max_s=limits.RECONNECT_MAX_S, random=random)
         self._phase = _Phase.OFFLINE
         self._due_at = 0.0
@@ -160,7 +162,7 @@ class JournalSender:
         if last_seq <= after_seq:
             self._waits_since = None
             return []
-        data, end = fit_batch(self._stream_id, after_seq + 1, last_seq, rows)
+        data, end = fit_batch(self._stream_id, after_seq + 1, last_seq, rows, max_rows=self._batch_rows)
         self._sent_seq = end
         self._last_seq = max(self._last_seq, end)
         self._in_flight.append((end, now))
@@ -256,12 +258,12 @@ class JournalSender:
             return []
         if self._waits_since is None:
             self._waits_since = now
-        is_full = waiting >= limits.BATCH_ROWS
+        is_full = waiting >= self._batch_rows
         is_ripe = not self._in_flight and now >= self._waits_since + self._linger_s
         if len(self._in_flight) >= limits.BATCHES_IN_FLIGHT or not (is_full or is_ripe):
             return []
         self._reading_after = self._sent_seq
-        return [ReadRows(self._sent_seq, limits.BATCH_ROWS)]
+        return [ReadRows(self._sent_seq, self._batch_rows)]
 
 
 class Verdict(Enum):

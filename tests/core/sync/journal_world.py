@@ -72,8 +72,9 @@ class HelloOnWire:
 class World:
     """The whole history of one seed."""
 
-    def __init__(self, seed: int, faults: Faults) -> None:
+    def __init__(self, seed: int, faults: Faults, *, batch_rows: int = 5) -> None:
         self.random = random.Random(seed)
+        self.batch_rows = batch_rows
         self.faults = faults
         self.now = 0.0
         self.box = BoxDisk()
@@ -147,6 +148,7 @@ class World:
             last_seq=self.box.last_seq,
             acked_seq=self.box.acked_seq,
             random=self.random.random,
+            batch_rows=self.batch_rows,
         )
         self._connect()
 

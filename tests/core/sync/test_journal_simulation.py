@@ -12,6 +12,10 @@ from tests.core.sync.journal_world import Faults, World
 CHUNK = 100
 
 
+def _chunks(quick: int, slow: int) -> list[object]:
+    return [*range(quick), *(pytest.param(number, marks=pytest.mark.slow) for number in range(quick, slow))]
+
+
 def _faults(rng: random.Random) -> Faults:
     return Faults(
         loss=rng.choice([0.0, 0.02, 0.2]),
@@ -25,10 +29,8 @@ def _live(seed: int) -> World:
     """Some minutes with faults."""
     rng = random.Random(seed)
     world = World(seed, _faults(rng))
-    if rng.random() < 0.2:
-        world.record(rng.randrange(3_000))
     for _ in range(rng.randrange(2, 7)):
-        world.record(rng.choice([0, 1, 5, 40, 300]))
+        world.record(rng.choice([0, 1, 5, 20, 60]))
         world.run_until(world.now + rng.choice([0.1, 3.0, 40.0]))
     return world
 
@@ -42,7 +44,7 @@ def _same(world: World) -> None:
     assert all(world.ever_recorded.get(key) == row for key, row in world.relay.rows.items())
 
 
-@pytest.mark.parametrize("chunk", range(20))
+@pytest.mark.parametrize("chunk", _chunks(6, 40))
 def test_at_rest_both_have_the_same_rows(chunk: int) -> None:
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         try:
@@ -54,7 +56,7 @@ def test_at_rest_both_have_the_same_rows(chunk: int) -> None:
             raise AssertionError(f"seed {seed}: {err}") from err
 
 
-@pytest.mark.parametrize("chunk", range(10))
+@pytest.mark.parametrize("chunk", _chunks(4, 20))
 def test_rows_that_vanish_leave_explained_gaps(chunk: int) -> None:
     for seed in range(10_000 + chunk * CHUNK, 10_000 + (chunk + 1) * CHUNK):
         try:
@@ -67,7 +69,7 @@ def test_rows_that_vanish_leave_explained_gaps(chunk: int) -> None:
             raise AssertionError(f"seed {seed}: {err}") from err
 
 
-@pytest.mark.parametrize("chunk", range(10))
+@pytest.mark.parametrize("chunk", _chunks(4, 20))
 def test_power_cuts_and_restored_databases_lose_no_row_that_the_box_has(chunk: int) -> None:
     for seed in range(20_000 + chunk * CHUNK, 20_000 + (chunk + 1) * CHUNK):
         rng = random.Random(seed)
@@ -91,7 +93,7 @@ def test_power_cuts_and_restored_databases_lose_no_row_that_the_box_has(chunk: i
 
 
 def test_without_faults_nothing_is_sent_twice() -> None:
-    world = World(1, Faults(delay_s=0.0))
+    world = World(1, Faults(delay_s=0.0), batch_rows=1_000)
     world.record(10_500)
     world.settle()
     assert world.relay.stored_again == 0
@@ -100,7 +102,7 @@ def test_without_faults_nothing_is_sent_twice() -> None:
 
 
 def test_a_trickle_does_not_make_a_batch_per_row() -> None:
-    world = World(2, Faults())
+    world = World(2, Faults(), batch_rows=1_000)
     world.settle()
     for _ in range(600):
         world.record(1)
