@@ -14,7 +14,7 @@ from integrations.simulator.lawn import Garden
 from integrations.simulator.shapes import Point, distance
 from integrations.simulator.wire import Fix
 
-_WALL_SHADOW_M = 3.0
+_WALL_SHADOW_M = 4.5
 _CORRELATION_S = 25.0
 _SIGMA_M = {Fix.FIXED: 0.012, Fix.FLOAT: 0.18, Fix.SINGLE: 1.1}
 _ACCURACY_M = {Fix.FIXED: 0.014, Fix.FLOAT: 0.25, Fix.SINGLE: 1.6}
@@ -27,11 +27,11 @@ _DROPOUT_S = 20.0
 
 def sky_view(garden: Garden, point: Point) -> float:
     """How much of the sky is open, 0 to 1."""
-    view = min(1.0, 0.35 + 0.65 * garden.house_distance_m(point) / _WALL_SHADOW_M)
+    view = min(1.0, 0.25 + 0.75 * garden.house_distance_m(point) / _WALL_SHADOW_M)
     for tree in garden.trees:
         metres = distance(tree.at, point)
         if metres < tree.crown_m:
-            view *= 1.0 - 0.7 * (1.0 - (metres / tree.crown_m) ** 2)
+            view *= 1.0 - 0.85 * (1.0 - (metres / tree.crown_m) ** 2)
     return view
 
 
