@@ -68,7 +68,7 @@ class ExternalResult(_Result, frozen=True, kw_only=True, tag="external"):
     url: str
 
 
-class CreateEntryResult(_Result, frozen=True, kw_only=True, tag="create_entry"):
+class CreateEntryResult(_Result, frozen=True, kw_only=True, tag="create_entry", omit_defaults=True):
     """Done. Only `title` and `entry_id` (set when the entry exists) leave the box."""
 
     title: str

@@ -63,6 +63,7 @@ class Found:
     folder: Path
     module: str
     is_custom: bool
+    translations: Translations
 
 
 class Loader:
@@ -101,7 +102,13 @@ class Loader:
                 log.warning("integration left out", folder=str(folder), detail=err.detail)
                 continue
             module = f"{package}.{manifest.domain}"
-            found = Found(manifest=manifest, folder=folder, module=module, is_custom=is_custom)
+            found = Found(
+                manifest=manifest,
+                folder=folder,
+                module=module,
+                is_custom=is_custom,
+                translations=_read_translations(manifest.domain, folder),
+            )
             if is_custom and manifest.domain in self._found:
                 log.info("integration of the operator replaces the built-in one", domain=manifest.domain)
             self._found[manifest.domain] = found
@@ -113,6 +120,10 @@ class Loader:
     def problems(self) -> Mapping[str, ManifestError]:
         """Folder name -> what is wrong with its manifest."""
         return dict(self._problems)
+
+    def translations(self) -> Mapping[str, Translations]:
+        """Domain -> texts of all integrations that can be loaded."""
+        return {domain: found.translations for domain, found in self._found.items()}
 
     async def load(self, domain: str) -> LoadedIntegration:
         """The integration, imported on first use in a thread. NotFoundError, ManifestError, RequirementMissingError
@@ -234,7 +245,7 @@ def _assemble(found: Found, module: types.ModuleType, steps: types.ModuleType | 
         connection_schema=schema,
         entry_version=version,
         migrate=cast("Migrate", migrate) if callable(migrate) else None,
-        translations=_read_translations(found),
+        translations=found.translations,
     )
 
 
@@ -249,10 +260,10 @@ def _flow_class(domain: str, steps: types.ModuleType) -> type[ConfigFlow]:
     return own[0]
 
 
-def _read_translations(found: Found) -> dict[str, Mapping[str, Any]]:
+def _read_translations(domain: str, folder: Path) -> Translations:
     """Texts are never a reason not to load; a broken file is named in the log."""
-    files = {"en": found.folder / "strings.json"}
-    files.update({file.stem: file for file in sorted((found.folder / "translations").glob("*.json"))})
+    files = {"en": folder / "strings.json"}
+    files.update({file.stem: file for file in sorted((folder / "translations").glob("*.json"))})
     texts: dict[str, Mapping[str, Any]] = {}
     for language, file in files.items():
         if not file.is_file():
@@ -261,5 +272,5 @@ def _read_translations(found: Found) -> dict[str, Mapping[str, Any]]:
             with file.open("rb") as stream:
                 texts[language] = msgspec.json.decode(stream.read(TRANSLATION_BYTES), type=dict[str, Any])
         except (OSError, msgspec.DecodeError, RecursionError) as err:
-            log.warning("texts left out", domain=found.manifest.domain, file=file.name, error=str(err))
+            log.warning("texts left out", domain=domain, file=file.name, error=str(err))
     return texts
