@@ -15,15 +15,6 @@ SECTION = "relay"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def _optional(check: Any) -> Any:
-    """Empty text means not set."""
-
-    def run(value: Any) -> Any:
-        return None if value is None or value == "" else check(value)
-
-    return run
-
-
 TABLE: tuple[Setting, ...] = (
     Setting(name="listen_host", help="Address that the web server binds.", default="127.0.0.1", validator=v.host),
     Setting(name="listen_port", help="Port of the web server; 0 takes a free one.", default=8480, validator=v.port),
@@ -31,7 +22,7 @@ TABLE: tuple[Setting, ...] = (
         name="public_url",
         help="Address under which people and boxes reach the relay; by default the listening one.",
         default="",
-        validator=_optional(v.http_url),
+        validator=v.optional(v.http_url),
     ),
     Setting(
         name="data_dir",
@@ -43,7 +34,7 @@ TABLE: tuple[Setting, ...] = (
         name="database_url",
         help="Relational database; empty means SQLite in the data folder.",
         default="",
-        validator=_optional(v.text),
+        validator=v.optional(v.text),
     ),
     Setting(
         name="broker",
@@ -73,13 +64,13 @@ TABLE: tuple[Setting, ...] = (
         name="broker_tls_cert",
         help="Certificate chain (PEM) of the embedded broker; without it only loopback is served.",
         default="",
-        validator=_optional(v.path),
+        validator=v.optional(v.path),
     ),
     Setting(
         name="broker_tls_key",
         help="Private key (PEM) of that certificate.",
         default="",
-        validator=_optional(v.path),
+        validator=v.optional(v.path),
     ),
     Setting(
         name="broker_tls",
@@ -91,26 +82,26 @@ TABLE: tuple[Setting, ...] = (
         name="broker_ca",
         help="Authority (PEM) that boxes and relay trust for the broker; empty means the system's.",
         default="",
-        validator=_optional(v.path),
+        validator=v.optional(v.path),
     ),
     Setting(
         name="broker_username",
         help="The relay's own user at the external broker.",
         default="",
-        validator=_optional(v.text),
+        validator=v.optional(v.text),
     ),
     Setting(
         name="broker_password",
         help="Its password.",
         default="",
-        validator=_optional(v.text),
+        validator=v.optional(v.text),
         is_secret=True,
     ),
     Setting(
         name="broker_advertised_host",
         help="Host name that boxes are told; by default the host of public_url.",
         default="",
-        validator=_optional(v.host),
+        validator=v.optional(v.host),
     ),
     Setting(
         name="broker_advertised_port",
@@ -146,7 +137,7 @@ TABLE: tuple[Setting, ...] = (
         name="metrics_token",
         help="Bearer token for GET /metrics; empty switches the route off.",
         default="",
-        validator=_optional(v.text),
+        validator=v.optional(v.text),
         is_secret=True,
     ),
 )

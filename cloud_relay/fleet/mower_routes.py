@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from cloud_relay.fleet.hierarchy import group_ref, mower_ref, site_ref
+from cloud_relay.fleet.hierarchy import group_ref, site_ref
 from cloud_relay.fleet.mowers import Mowers
 from cloud_relay.fleet.rights import Rights
 from cloud_relay.fleet.views import MowerChange, MowerGroups, NewMower
@@ -88,21 +88,23 @@ class MowerChangeRoutes:
         who, mower_id, change = request.who, MowerId(request.path["mower_id"]), request.body
         if change.site_id is not UNSET:
             site_id, _ = await self._mowers.placement(who.account_id, mower_id)
-            await self._rights.require(who, MANAGE, [site_ref(site_id), site_ref(change.site_id)])
+            await self._rights.require(who, MANAGE, [site_ref(change.site_id)])
+            await self._rights.require_around(who, MANAGE, [site_ref(site_id)])
         await self._mowers.change(who.account_id, mower_id, change)
         return await self._catalog.mower(who.account_id, mower_id)
 
     async def _delete(self, request: Request) -> None:
         who, mower_id = request.who, MowerId(request.path["mower_id"])
         site_id, _ = await self._mowers.placement(who.account_id, mower_id)
-        await self._rights.require(who, MANAGE, [site_ref(site_id)])
+        await self._rights.require_around(who, MANAGE, [site_ref(site_id)])
         await self._mowers.delete(who.account_id, mower_id)
 
     async def _set_groups(self, request: Request) -> MowerView:
         who, mower_id = request.who, MowerId(request.path["mower_id"])
         site_id, present = await self._mowers.placement(who.account_id, mower_id)
-        touched = present.symmetric_difference(request.body.group_ids)
-        groups = [group_ref(group_id) for group_id in sorted(touched)]
-        await self._rights.require(who, MANAGE, [mower_ref(mower_id), site_ref(site_id), *groups])
+        wanted = frozenset(request.body.group_ids)
+        await self._rights.require(who, MANAGE, [group_ref(group_id) for group_id in sorted(wanted - present)])
+        left = [group_ref(group_id) for group_id in sorted(present - wanted)]
+        await self._rights.require_around(who, MANAGE, [site_ref(site_id), *left])
         await self._mowers.set_groups(who.account_id, mower_id, request.body.group_ids)
         return await self._catalog.mower(who.account_id, mower_id)

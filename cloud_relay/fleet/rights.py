@@ -18,16 +18,24 @@ class Rights:
         self._authorizer = authorizer
 
     async def require(self, who: Principal, relation: Relation, what: Sequence[ObjectRef]) -> None:
-        """Returns when `who` has the relation on all of `what`. NotFoundError when one cannot even be seen
-        (an account is always seen by its own), ForbiddenError when one can be seen and no more."""
-        allowed = await self._authorizer.check_many(who, relation, what)
-        refused = [ref for ref, is_allowed in zip(what, allowed, strict=True) if not is_allowed]
-        if not refused:
-            return
+        """For objects that the caller names. NotFoundError when one cannot even be seen (an account is always seen
+        by its own), ForbiddenError when one can be seen and no more."""
+        refused = await self._refused(who, relation, what)
         hidden = [ref for ref in refused if ref.type is not ObjectType.ACCOUNT]
         if hidden and not all(await self._authorizer.check_many(who, Relation.CAN_VIEW, hidden)):
             raise NotFoundError(f"no such {hidden[0].type.value}")
-        raise ForbiddenError(f"{relation.value} is missing")
+        if refused:
+            raise ForbiddenError(f"needs {relation.value} on the {refused[0].type.value}")
+
+    async def require_around(self, who: Principal, relation: Relation, what: Sequence[ObjectRef]) -> None:
+        """For objects around one that the caller sees, such as its site: ForbiddenError, whoever sees them."""
+        refused = await self._refused(who, relation, what)
+        if refused:
+            raise ForbiddenError(f"needs {relation.value} on the {refused[0].type.value}")
+
+    async def _refused(self, who: Principal, relation: Relation, what: Sequence[ObjectRef]) -> list[ObjectRef]:
+        allowed = await self._authorizer.check_many(who, relation, what)
+        return [ref for ref, is_allowed in zip(what, allowed, strict=True) if not is_allowed]
 
     async def is_allowed(self, who: Principal, relation: Relation, what: ObjectRef) -> bool:
         return await self._authorizer.check(who, relation, what)

@@ -17,7 +17,7 @@ from cloud_relay.fleet.views import (
     SitesQuery,
     SiteView,
 )
-from core.domain.access import ObjectType, Relation
+from core.domain.access import ObjectRef, ObjectType, Relation
 from core.domain.errors import ConflictError, LimitExceededError, NotFoundError
 from core.domain.ids import GroupId, SiteId
 from core.web.route import Decided, OnAccount, OnObject, Request, Route
@@ -186,7 +186,7 @@ class GroupRoutes:
         return GroupList(items=tuple(group for group in groups if group.group_id in visible))
 
     async def _create(self, request: Request) -> GroupView:
-        await self._require_parent(request, request.body.site_id)
+        await self._rights.require(request.who, MANAGE, [_parent(request, request.body.site_id)])
         return await self._groups.create(request.who.account_id, request.body)
 
     async def _get(self, request: Request) -> GroupView:
@@ -203,9 +203,9 @@ class GroupRoutes:
     async def _managed(self, request: Request) -> GroupView:
         """The group of the path, when the caller manages what it is below; the guard has asked for the group itself."""
         group = await self._groups.get(request.who.account_id, GroupId(request.path["group_id"]))
-        await self._require_parent(request, group.site_id)
+        await self._rights.require_around(request.who, MANAGE, [_parent(request, group.site_id)])
         return group
 
-    async def _require_parent(self, request: Request, site_id: SiteId | None) -> None:
-        parent = account_ref(request.who.account_id) if site_id is None else site_ref(site_id)
-        await self._rights.require(request.who, MANAGE, [parent])
+
+def _parent(request: Request, site_id: SiteId | None) -> ObjectRef:
+    return account_ref(request.who.account_id) if site_id is None else site_ref(site_id)
