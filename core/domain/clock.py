@@ -33,7 +33,8 @@ class SystemClock:
 
 def to_us(at: datetime) -> int:
     """Microseconds since 1970-01-01 UTC of an aware datetime, exactly."""
-    return (at - EPOCH) // timedelta(microseconds=1)
+    since = at - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_us(stamp_us: int) -> datetime:

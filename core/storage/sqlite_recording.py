@@ -20,6 +20,7 @@ from core.storage.sqlite_columns import (
     INSERT_HISTORY,
     INSERT_POSITION,
     INSERT_TIMELINE,
+    Columns,
     encode_history,
     encode_position,
     encode_timeline,
@@ -27,7 +28,7 @@ from core.storage.sqlite_columns import (
 from core.storage.sqlite_directory import NOBODY, SqliteDirectory
 from core.storage.sqlite_journal import JournalNumbers
 from core.storage.telemetry_store import Written
-from core.telemetry.admission import admit
+from core.telemetry.admission import Admitted, admit
 from core.telemetry.rows import TimelineRow
 from core.telemetry.significance import (
     Decision,
@@ -49,6 +50,11 @@ _SELECT_LATEST = """
 SELECT observed_us, history_written_us, history_fingerprint, position_fingerprint, state
 FROM mower_latest WHERE mower_no = ?
 """
+_WRITTEN = {
+    (history, position): Written(latest=True, history=history, position=position)
+    for history in (False, True)
+    for position in (False, True)
+}
 _encoder = msgspec.json.Encoder()
 _fingerprints = msgspec.json.Decoder(Fingerprint | None)
 _places = msgspec.json.Decoder(tuple[Place | None, Place | None])
@@ -60,10 +66,30 @@ class _Memory:
 
     __slots__ = ("is_changed", "remembered", "state")
 
-    def __init__(self, remembered: Remembered | None, state: MowerState | None) -> None:
-        self.remembered = remembered
-        self.state = state
+    def __init__(self) -> None:
+        self.remembered: Remembered | None = None
+        self.state: MowerState | None = None
         self.is_changed = False
+
+    @property
+    def seen(self) -> Place | None:
+        return None if self.remembered is None else self.remembered.seen
+
+
+class _Pending:
+    """Rows of a batch that wait to be inserted together."""
+
+    __slots__ = ("histories", "positions")
+
+    def __init__(self) -> None:
+        self.histories: list[Columns] = []
+        self.positions: list[Columns] = []
+
+    def flush(self, connection: sqlite3.Connection) -> None:
+        connection.executemany(INSERT_HISTORY, self.histories)
+        connection.executemany(INSERT_POSITION, self.positions)
+        self.histories.clear()
+        self.positions.clear()
 
 
 class Recording:
@@ -94,6 +120,7 @@ class Recording:
         entries = self._directory.entries(connection)
         written = []
         touched: dict[int, _Memory] = {}
+        pending = _Pending()
         for mower_id, account_id, state in states:
             entry = entries.get(mower_id)
             if entry is None or entry.account_id != account_id:
@@ -101,9 +128,15 @@ class Recording:
                 continue
             number = self._directory.number(connection, mower_id, account_id)
             memory = self._memories.get(number) or self._load(connection, number)
-            written.append(self._apply(connection, number, mower_id, memory, state, received_at, only_latest))
+            admitted = admit(state, now=received_at, seen=memory.seen)
+            if admitted.state is None:
+                written.append(_skip(f"implausible:{admitted.refused}"))
+                continue
+            into = None if only_latest else pending
+            written.append(self._apply(connection, number, mower_id, memory, admitted, into))
             if memory.is_changed:
                 touched[number] = memory
+        pending.flush(connection)
         self._save(connection, touched, to_us(received_at))
         self._numbers.save(connection)
         if len(self._memories) > limits.LAST_VALUES:
@@ -116,33 +149,53 @@ class Recording:
         number: int,
         mower_id: MowerId,
         memory: _Memory,
-        state: MowerState,
-        received_at: datetime,
-        only_latest: bool,
+        admitted: Admitted,
+        pending: _Pending | None,
     ) -> Written:
-        before = memory.remembered
-        admitted = admit(state, now=received_at, seen=None if before is None else before.seen)
-        if admitted.state is None:
-            return _skip(f"implausible:{admitted.refused}")
-        state = admitted.state
+        """One plausible state; without `pending` only latest."""
+        before, state = memory.remembered, admitted.state
+        assert state is not None
         decision = decide(before, state)
-        if before is not None and decision.observed_us == before.observed_us and state == memory.state:
+        is_newer = before is None or decision.observed_us > before.observed_us
+        if not is_newer and not decision.is_older and state == memory.state:
             return _skip("duplicate")
-        wrote_history = wrote_position = False
-        if not only_latest:
-            wrote_history, wrote_position = self._insert(connection, number, mower_id, state, decision)
+        wrote = (False, False)
+        if pending is not None:
+            if is_newer:
+                wrote = self._append(connection, number, mower_id, state, decision, pending)
+            else:
+                pending.flush(connection)
+                wrote = self._insert(connection, number, mower_id, state, decision)
         if decision.is_older:
-            return Written(
-                latest=False,
-                history=wrote_history,
-                position=wrote_position,
-                skipped="older",
-                dropped=admitted.dropped,
-            )
-        memory.remembered = remember(before, decision, wrote_history=wrote_history, wrote_position=wrote_position)
+            return Written(latest=False, history=wrote[0], position=wrote[1], skipped="older", dropped=admitted.dropped)
+        memory.remembered = remember(before, decision, wrote_history=wrote[0], wrote_position=wrote[1])
         memory.state = state
         memory.is_changed = True
-        return Written(latest=True, history=wrote_history, position=wrote_position, dropped=admitted.dropped)
+        if admitted.dropped:
+            return Written(latest=True, history=wrote[0], position=wrote[1], dropped=admitted.dropped)
+        return _WRITTEN[wrote]
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        number: int,
+        mower_id: MowerId,
+        state: MowerState,
+        decision: Decision,
+        pending: _Pending,
+    ) -> tuple[bool, bool]:
+        """Numbers the due rows of a state newer than all: no row can be there under its key."""
+        numbers, place = self._numbers, decision.place
+        if decision.writes_history:
+            pending.histories.append(encode_history(history_row(mower_id, state), number, numbers.peek(connection)))
+            numbers.take(connection, None)
+        if place is None or not decision.writes_position:
+            return decision.writes_history, False
+        pending.positions.append(
+            encode_position(position_row(mower_id, state, place), number, numbers.peek(connection))
+        )
+        numbers.take(connection, decision.observed_us)
+        return decision.writes_history, True
 
     def _insert(
         self,
@@ -152,7 +205,7 @@ class Recording:
         state: MowerState,
         decision: Decision,
     ) -> tuple[bool, bool]:
-        """Which of the due rows were new."""
+        """Inserts the due rows of a state that may be known; which were new."""
         numbers, place = self._numbers, decision.place
         wrote_history = wrote_position = False
         if decision.writes_history:
@@ -169,7 +222,7 @@ class Recording:
 
     def _load(self, connection: sqlite3.Connection, number: int) -> _Memory:
         row = connection.execute(_SELECT_LATEST, (number,)).fetchone()
-        memory = _Memory(None, None)
+        memory = _Memory()
         if row is not None:
             observed_us, history_written_us, fingerprint, places, state = row
             position, seen = (None, None) if places is None else _places.decode(places)

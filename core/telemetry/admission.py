@@ -7,8 +7,9 @@ The names of what was dropped are for counters and for the integration's author.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,9 @@ JUMP_SPEED_MPS = 5.0
 """A position farther than slack + speed x time from the last plausible one is a jump. A mower that was really
 carried away is believed as soon as it could have been driven there: 500 m take 94 s."""
 
+_NEAR_DEG = 1e-4
+"""So few degrees are less than the slack anywhere on the globe (11 m each way), and most steps are that short."""
+
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     """The state without its implausible parts, or None with the reason; and the names of all that was dropped."""
@@ -50,7 +54,7 @@ def admit(state: MowerState, *, now: datetime, seen: Place | None = None) -> Adm
     observed_at = state.observed_at
     if not is_plausible_date(observed_at, now):
         return Admitted(state=None, refused="observed_at")
-    changes = dict(_find_changes(state, seen))
+    changes = _find_changes(state, seen)
     dropped = tuple(changes)
     if observed_at.tzinfo is not UTC:
         changes["observed_at"] = observed_at.astimezone(UTC)
@@ -62,7 +66,7 @@ def admit(state: MowerState, *, now: datetime, seen: Place | None = None) -> Adm
 
 def is_plausible_date(at: datetime, now: datetime) -> bool:
     """Whether a row can be of this instant: aware, not before 2015, not beyond the tolerance ahead of `now`."""
-    if at.tzinfo is None or at.utcoffset() is None:
+    if at.tzinfo is not UTC and (at.tzinfo is None or at.utcoffset() is None):
         return False
     return EARLIEST <= at <= now + limits.FUTURE_TOLERANCE
 
@@ -106,49 +110,43 @@ def _history_fault(row: HistoryRow) -> str | None:
     return None
 
 
-def _find_changes(state: MowerState, seen: Place | None) -> Iterator[tuple[str, object]]:
-    """(what, corrected value) of each implausible part; comparisons are written so that NaN fails them."""
+def _find_changes(state: MowerState, seen: Place | None) -> dict[str, Any]:
+    """The corrected value of each implausible part by `field` or `field:what`; NaN fails every comparison."""
+    changes: dict[str, Any] = {}
     if state.battery_percent is not None and not _is_count(state.battery_percent, 100):
-        yield "battery_percent", None
+        changes["battery_percent"] = None
     if state.speed_mps is not None and not -SPEED_MAX_MPS <= state.speed_mps <= SPEED_MAX_MPS:
-        yield "speed_mps", None
+        changes["speed_mps"] = None
     if state.satellites is not None and not _is_count(state.satellites, SATELLITES_MAX):
-        yield "satellites", None
+        changes["satellites"] = None
     if state.progress_percent is not None and not 0.0 <= state.progress_percent <= 100.0:
-        yield "progress_percent", None
+        changes["progress_percent"] = None
     if state.blade_height is not None and not 0.0 <= state.blade_height.value <= HEIGHT_MAX:
-        yield "blade_height", None
+        changes["blade_height"] = None
     if state.position is not None:
-        yield from _position_changes(state, state.position, seen)
-    for name, better, part in (
-        ("signals", state.signals and _plausible_signals(state.signals), state.signals),
-        ("totals", state.totals and _plausible_totals(state.totals), state.totals),
-        ("error", state.error and _plausible_error(state.error), state.error),
-        ("next_start_at", state.next_start_at and _plausible_start(state.next_start_at), state.next_start_at),
-        ("raw", state.raw and _plausible_raw(state.raw), state.raw),
-    ):
-        if better is not part:
-            yield name, better
+        _check_position(state, state.position, seen, changes)
+    for name, correct in _PARTS:
+        part = getattr(state, name)
+        if part is not None and (better := correct(part)) is not part:
+            changes[name] = better
+    return changes
 
 
-def _position_changes(state: MowerState, position: Position, seen: Place | None) -> Iterator[tuple[str, object]]:
-    better, names = position, []
+def _check_position(state: MowerState, position: Position, seen: Place | None, changes: dict[str, Any]) -> None:
+    wrong: dict[str, tuple[str, ...]] = {}
     if position.lat is not None or position.lon is not None:
         fault = _place_fault(state, position, seen)
         if fault is not None:
-            names.append(fault)
-            better = msgspec.structs.replace(better, lat=None, lon=None)
+            wrong[fault] = ("lat", "lon")
     if position.heading_deg is not None and not 0.0 <= position.heading_deg <= 360.0:
-        names.append("position:heading_deg")
-        better = msgspec.structs.replace(better, heading_deg=None)
+        wrong["position:heading_deg"] = ("heading_deg",)
     if position.accuracy_m is not None and not 0.0 <= position.accuracy_m <= ACCURACY_MAX_M:
-        names.append("position:accuracy_m")
-        better = msgspec.structs.replace(better, accuracy_m=None)
+        wrong["position:accuracy_m"] = ("accuracy_m",)
     if not (_is_local(position.x_m) and _is_local(position.y_m)):
-        names.append("position:local")
-        better = msgspec.structs.replace(better, x_m=None, y_m=None)
-    for name in names:
-        yield name, better
+        wrong["position:local"] = ("x_m", "y_m")
+    if wrong:
+        better = msgspec.structs.replace(position, **{field: None for fields in wrong.values() for field in fields})
+        changes.update(dict.fromkeys(wrong, better))
 
 
 def _place_fault(state: MowerState, position: Position, seen: Place | None) -> str | None:
@@ -158,7 +156,7 @@ def _place_fault(state: MowerState, position: Position, seen: Place | None) -> s
     if not _is_place(lat, lon):
         is_null = abs(lat) < NULL_ISLAND_DEG and abs(lon) < NULL_ISLAND_DEG
         return "position:null-island" if is_null else "position:degrees"
-    if seen is None:
+    if seen is None or abs(lat - seen.lat_e7 / DEGREE) + abs(lon - seen.lon_e7 / DEGREE) < _NEAR_DEG:
         return None
     elapsed_s = (to_us(state.observed_at) - seen.at_us) / 1_000_000
     if elapsed_s < 0.0:  # a late state: what was seen after it says little about it
@@ -222,3 +220,13 @@ def _plausible_start(at: datetime) -> datetime | None:
 
 def _plausible_raw(raw: dict[str, str]) -> dict[str, str] | None:
     return raw if sum(len(key) + len(value) for key, value in raw.items()) <= RAW_CHARS else None
+
+
+_PARTS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+    ("signals", _plausible_signals),
+    ("totals", _plausible_totals),
+    ("error", _plausible_error),
+    ("next_start_at", _plausible_start),
+    ("raw", _plausible_raw),
+)
+"""Parts of a state that are corrected as a whole."""

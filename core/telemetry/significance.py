@@ -72,19 +72,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def fingerprint_of(state: MowerState) -> Fingerprint:
     """(activity, battery percent, charging, rtk fix, rtk source, connection, blade height, blades on, error code)
     and the speed."""
-    height = state.blade_height
+    height, error = state.blade_height, state.error
     return Fingerprint(
         (
-            state.activity.value,
+            state.activity,
             state.battery_percent,
             state.is_charging,
-            None if state.rtk_fix is None else state.rtk_fix.value,
-            None if state.rtk_source is None else state.rtk_source.value,
-            state.connectivity.value,
+            state.rtk_fix,
+            state.rtk_source,
+            state.connectivity,
             None if height is None else round(height.value, 1),
             None if height is None else height.unit,
             state.blades_on,
-            None if state.error is None else state.error.code,
+            None if error is None else error.code,
         ),
         state.speed_mps,
     )
@@ -95,13 +95,7 @@ def place_of(state: MowerState, observed_us: int) -> Place | None:
     position = state.position
     if position is None or position.lat is None or position.lon is None:
         return None
-    fix = state.rtk_fix
-    return Place(
-        round(position.lat * DEGREE),
-        round(position.lon * DEGREE),
-        None if fix is None else fix.value,
-        observed_us,
-    )
+    return Place(round(position.lat * DEGREE), round(position.lon * DEGREE), state.rtk_fix, observed_us)
 
 
 def decide(before: Remembered | None, state: MowerState) -> Decision:
@@ -154,9 +148,9 @@ def _is_position_due(written: Place | None, place: Place) -> bool:
         return True
     if place.at_us - written.at_us >= _STANDING_POSITION_US:
         return True
-    if place.lat_e7 == written.lat_e7 and place.lon_e7 == written.lon_e7:
-        return False
-    return distance_m(written, place) >= limits.POSITION_STEP_M
+    if place.lat_e7 != written.lat_e7:
+        return True  # one unit of latitude is 11 mm, a step already
+    return place.lon_e7 != written.lon_e7 and distance_m(written, place) >= limits.POSITION_STEP_M
 
 
 def distance_m(a: Place, b: Place) -> float:
