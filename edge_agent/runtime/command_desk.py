@@ -11,10 +11,11 @@ from core.domain.commands import Command, IssuedBy, confirm_timeout_s, find_mist
 from core.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId, make_id
 from core.identity.principal import Principal
+from core.storage.command_ledger import LedgerEntry
 from core.sync.messages import CommandEnvelope
 from core.web.ports import CommandView
 from edge_agent.runtime.commander import Commander
-from edge_agent.runtime.ledger import LedgerEntry, SafeLedger
+from edge_agent.runtime.ledger import SafeLedger
 
 
 class LocalCommandDesk:

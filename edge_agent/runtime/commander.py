@@ -17,11 +17,12 @@ from core.domain import limits
 from core.domain.commands import FINAL, CommandResult, CommandStatus, EmergencyStop, does_advance, kind_of
 from core.domain.errors import UnavailableError
 from core.domain.ids import CommandId, MowerId
+from core.storage.command_ledger import LedgerEntry
 from core.sync.messages import CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.runtime.admission import Admission, Refusal, Source, StopMark, Times
 from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution, FindLink
-from edge_agent.runtime.ledger import LedgerEntry, SafeLedger
+from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import CANCELLED_BY_STOP, INTERRUPTED, REMOVED, SEEN_ELSEWHERE, Submission, Ticket
 

@@ -14,34 +14,16 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from core.domain.commands import CommandResult, CommandStatus
+from core.domain.commands import CommandResult
 from core.domain.errors import StorageError
 from core.domain.ids import CommandId, MowerId
+from core.storage.command_ledger import LedgerEntry
 from core.sync.messages import CommandEnvelope
 
 _log = structlog.get_logger(__name__)
 
 MEMORY_ENTRIES = 1_000
 """Commands that are remembered while the disk takes none; the oldest are forgotten beyond it."""
-
-
-class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that was seen and what became of it."""
-
-    envelope: CommandEnvelope
-    status: CommandStatus = CommandStatus.PENDING
-    reason: str | None = None
-    updated_at: datetime
-
-    def as_result(self) -> CommandResult:
-        """The last known transition."""
-        return CommandResult(
-            command_id=self.envelope.command_id,
-            mower_id=self.envelope.mower_id,
-            status=self.status,
-            at=self.updated_at,
-            reason=self.reason,
-        )
 
 
 class Ledger(Protocol):
@@ -52,8 +34,9 @@ class Ledger(Protocol):
         earlier entry is returned."""
         ...
 
-    async def conclude(self, result: CommandResult) -> None:
-        """One transition: the entry and its timeline row in one transaction, durable on return."""
+    async def conclude(self, result: CommandResult) -> bool:
+        """One transition: the entry and its timeline row in one transaction, durable on return. False, and nothing
+        is written, when the command is that far already."""
         ...
 
     async def entry(self, command_id: CommandId) -> LedgerEntry | None:

@@ -13,7 +13,7 @@ from core.platform.integration import ACCEPTED, MowerKey, MowerLink, Outcome, Re
 from tests.fakes.clock import START
 
 CAPABILITIES = Capabilities(
-    start_mow=Start(confirm_timeout_s=0.2),
+    start_mow=Start(confirm_timeout_s=0.2, max_duration_s=100_000),
     pause_mow=Simple(confirm_timeout_s=0.2),
     resume_mow=Simple(confirm_timeout_s=0.2),
     return_to_dock=Simple(confirm_timeout_s=0.2),
