@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-_DRY_S = 4.0 * 3_600.0
-_RAIN_S = 30.0 * 60.0
+_DRY_S = 2.0 * 3_600.0
+_RAIN_S = 20.0 * 60.0
 
 
 @dataclass(slots=True)
 class Weather:
-    """Showers of half an hour, one in about four hours; none at all unless `has_rain`."""
+    """Showers of some twenty minutes, one in about two hours; none at all unless `has_rain`."""
 
     dice: random.Random
     has_rain: bool
