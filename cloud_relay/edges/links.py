@@ -13,6 +13,7 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from cloud_relay.broker.passwords import hash_password
 from cloud_relay.edges.tables import EDGES, LINK_REQUESTS
 from cloud_relay.edges.tries import Tries
 from cloud_relay.edges.views import LinkConfirmation, LinkPreview
@@ -82,7 +83,8 @@ class Links:
         user_code = _make_user_code()
         async with self._database.write() as connection:
             await _refuse_linked(connection, wish.fingerprint)
-            waiting = await connection.scalar(sa.select(sa.func.count()).select_from(LINK_REQUESTS))
+            live = sa.select(sa.func.count()).select_from(LINK_REQUESTS).where(LINK_REQUESTS.c.expires_at > now)
+            waiting = await connection.scalar(live)
             if (waiting or 0) >= REQUESTS:
                 raise LimitExceededError("too many boxes wait to be linked", hint="Try again in some minutes.")
             await connection.execute(
@@ -160,18 +162,24 @@ class Links:
         """The box asks what became of it. The credential is new at each answer until the box has connected for the
         first time (an answer may get lost), and is never told again after that."""
         now = self._clock.now()
+        over = LinkPending(error="expired_token", interval=int(limits.LINK_POLL_S))
+        query = sa.select(LINK_REQUESTS).where(
+            LINK_REQUESTS.c.device_code_hash == hash_of(device_code), LINK_REQUESTS.c.expires_at > now
+        )
+        async with self._database.read() as connection:  # a stranger's guess does not get to the one writer
+            if (await connection.execute(query)).one_or_none() is None:
+                return over
         async with self._database.write() as connection:
-            query = sa.select(LINK_REQUESTS).where(LINK_REQUESTS.c.device_code_hash == hash_of(device_code))
             row = (await connection.execute(query)).one_or_none()
-            if row is None or row.expires_at <= now:
-                return LinkPending(error="expired_token", interval=int(limits.LINK_POLL_S))
+            if row is None:
+                return over
             pending = await _pace(connection, row, now)
             if pending is not None:
                 return pending
             credential = secrets.token_urlsafe(32)
             edge = await _claim(connection, EdgeId(row.edge_id), credential)
             if edge is None:
-                return LinkPending(error="expired_token", interval=row.interval_s)
+                return over
         await self._admit(EdgeId(edge.edge_id), AccountId(edge.account_id), credential)
         log.info("box linked", account_id=edge.account_id, edge_id=edge.edge_id)
         return LinkGrant(
@@ -261,5 +269,5 @@ async def _pace(connection: AsyncConnection, row: sa.Row[Any], now: Any) -> Link
 async def _claim(connection: AsyncConnection, edge_id: EdgeId, credential: str) -> sa.Row[Any] | None:
     """The box's row with its new credential; None when it has connected before, or was removed meanwhile."""
     never_seen = sa.and_(EDGES.c.edge_id == edge_id, EDGES.c.last_seen_at.is_(None))
-    await connection.execute(EDGES.update().where(never_seen).values(credential_hash=hash_of(credential)))
+    await connection.execute(EDGES.update().where(never_seen).values(credential_hash=hash_password(credential)))
     return (await connection.execute(sa.select(EDGES).where(never_seen))).one_or_none()

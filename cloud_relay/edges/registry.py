@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +11,8 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from cloud_relay.broker.passwords import does_match
 from cloud_relay.edges.facts import EdgeFacts
-from cloud_relay.edges.links import hash_of
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.tables import EDGES, LINK_REQUESTS
 from cloud_relay.edges.views import EdgeView
@@ -36,6 +35,8 @@ class BrokerAccess:
 
     let_in: Callable[[EdgeId, str], Awaitable[None]]
     """Takes the box's password from now on, instead of any earlier one."""
+    make_only: Callable[[Mapping[EdgeId, str | None]], Awaitable[frozenset[EdgeId]]]
+    """Lets in these boxes (by their password hashes) and no others; names those that it has no password for."""
     throw_out: Callable[[EdgeId], Awaitable[None]]
     """Refuses the box from now on and ends its sessions at once."""
     clear: Callable[[EdgeId], Awaitable[None]]
@@ -64,11 +65,14 @@ class EdgeRegistry:
         self._accounts: dict[EdgeId, AccountId] = {}
 
     async def open(self) -> None:
-        """Loads who is linked."""
-        query = sa.select(EDGES.c.edge_id, EDGES.c.account_id).where(EDGES.c.credential_hash.is_not(None))
+        """Loads who is linked, and makes the broker's door agree (a crash may have come between the two)."""
+        columns = (EDGES.c.edge_id, EDGES.c.account_id, EDGES.c.credential_hash)
         async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
+            rows = (await connection.execute(sa.select(*columns).where(EDGES.c.credential_hash.is_not(None)))).all()
         self._accounts = {EdgeId(row.edge_id): AccountId(row.account_id) for row in rows}
+        locked_out = await self._broker.make_only({EdgeId(row.edge_id): row.credential_hash for row in rows})
+        for edge_id in sorted(locked_out):
+            log.error("broker does not know a box, link it again", edge_id=edge_id)
 
     def account_of(self, edge_id: EdgeId) -> AccountId | None:
         """Whose box it is; None for one that is not linked."""
@@ -148,8 +152,7 @@ class EdgeRegistry:
         query = sa.select(EDGES.c.account_id, EDGES.c.credential_hash).where(EDGES.c.edge_id == wish.edge_id)
         async with self._database.read() as connection:
             row = (await connection.execute(query)).one_or_none()
-        known = row.credential_hash if row is not None and row.credential_hash is not None else bytes(32)
-        if not hmac.compare_digest(known, hash_of(wish.credential)) or row is None:
+        if row is None or row.credential_hash is None or not does_match(wish.credential, row.credential_hash):
             raise UnauthenticatedError("the credential does not hold")
         await self.end(AccountId(row.account_id), wish.edge_id)
 

@@ -1,4 +1,4 @@
-"""Tables of the boxes and of their linking. Secrets are kept as SHA-256 of 256 random bits."""
+"""Tables of the boxes and of their linking. Secrets have 256 random bits and are kept as hashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EDGES = sa.Table(
     sa.Column("site_id", sa.ForeignKey("fleet_sites.site_id"), nullable=False),
     sa.Column("name", sa.String(120), nullable=False),
     sa.Column("fingerprint", sa.String(128), nullable=False, unique=True),
-    sa.Column("credential_hash", sa.LargeBinary(32), nullable=True),
+    sa.Column("credential_hash", sa.String(200), nullable=True),
     sa.Column("linked_at", Instant, nullable=False),
     sa.Column("linked_by", sa.String(64), nullable=False),
     sa.Column("registrations_version", sa.Integer, nullable=False, server_default="0"),
@@ -25,7 +25,7 @@ EDGES = sa.Table(
     sa.Index("edges_site", "site_id"),
 )
 """`facts` is the EdgeFacts of the last hello. `fingerprint` is unique: a box has one account at a time.
-`credential_hash` is null until the box has fetched its credential."""
+`credential_hash` is as the broker keeps it (`$7$`), null until the box has fetched its credential."""
 
 LINK_REQUESTS = sa.Table(
     "edge_link_requests",

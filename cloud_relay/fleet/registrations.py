@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -25,19 +26,19 @@ Publish = Callable[[EdgeId, Registrations], Awaitable[None]]
 
 
 class Registrar:
-    """Publishes the list of a box after each change. One publish at a time per process, so that an older list
-    never replaces a newer one; a list that could not leave is sent at the next hello or reconnection."""
+    """Publishes the list of a box after each change. One publish at a time per box, so that an older list never
+    replaces a newer one; a list that could not leave is sent at the next hello or reconnection."""
 
     def __init__(self, *, database: RelationalDatabase, clock: Clock, publish: Publish) -> None:
         self._database = database
         self._clock = clock
         self._publish = publish
-        self._lock = asyncio.Lock()
+        self._turns: defaultdict[EdgeId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._published: set[EdgeId] = set()
 
     async def publish(self, edge_id: EdgeId) -> None:
         """Sends the current list under a new version. A broker that is away is no error of the change."""
-        async with self._lock:
+        async with self._turns[edge_id]:
             message = await self._build(edge_id)
             if message is not None:
                 await self._send(edge_id, message)
@@ -63,9 +64,10 @@ class Registrar:
         message = Registrations(
             version=version, account_id=account_id, sent_at=self._clock.now(), mowers=(), is_linked=False
         )
-        async with self._lock:
+        async with self._turns[edge_id]:
             await self._send(edge_id, message)
             self._published.discard(edge_id)
+        self._turns.pop(edge_id, None)
 
     async def _send(self, edge_id: EdgeId, message: Registrations) -> None:
         try:

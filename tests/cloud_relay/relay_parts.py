@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -98,6 +98,10 @@ class FakeBroker:
     async def let_in(self, edge_id: EdgeId, credential: str) -> None:
         self.credentials[edge_id] = credential
         self.log.append(("let_in", edge_id))
+
+    async def make_only(self, edges: Mapping[EdgeId, str | None]) -> frozenset[EdgeId]:
+        self.credentials = {edge_id: word for edge_id, word in self.credentials.items() if edge_id in edges}
+        return frozenset(edges).difference(self.credentials)
 
     async def throw_out(self, edge_id: EdgeId) -> None:
         self.credentials.pop(edge_id, None)
@@ -226,7 +230,9 @@ async def relay_parts(folder: Path) -> AsyncIterator[Parts]:
         store=store,
         presence=presence,
         registrar=registrar,
-        broker=BrokerAccess(let_in=broker.let_in, throw_out=broker.throw_out, clear=broker.clear),
+        broker=BrokerAccess(
+            let_in=broker.let_in, make_only=broker.make_only, throw_out=broker.throw_out, clear=broker.clear
+        ),
         clock=clock,
     )
     key = load_signing_key(folder / "command.key")

@@ -279,3 +279,11 @@ def test_codes_as_people_type_them():
     assert normalise_code(" bcdf ghjk") == "BCDF-GHJK"
     assert normalise_code("BCDF-GHJ") == ""
     assert normalise_code("BCDF-GHJK-L") == ""
+
+
+async def test_at_start_the_brokers_door_is_made_right(parts, owner):
+    grant = await parts.link(owner)
+    parts.broker.credentials["left-over"] = "x"
+    await parts.registry.open()
+    assert set(parts.broker.credentials) == {grant.edge_id}
+    assert parts.registry.linked() == {grant.edge_id}

@@ -1,0 +1,41 @@
+"""The web server's socket and the file that says where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from cloud_relay.serving import announced, bind, url_of
+from core.domain.errors import SettingsError
+
+
+def test_free_port_is_told():
+    with bind("127.0.0.1", 0) as sock:
+        assert url_of(sock) == f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
+def test_all_addresses_are_told_as_loopback():
+    with bind("0.0.0.0", 0) as sock:
+        assert url_of(sock).startswith("http://127.0.0.1:")
+
+
+def test_taken_port_is_a_mistake_of_the_settings():
+    with bind("127.0.0.1", 0) as sock:
+        sock.listen()
+        with pytest.raises(SettingsError) as caught:
+            bind("127.0.0.1", sock.getsockname()[1])
+    assert caught.value.mistakes[0].field == "MOWDECK_RELAY_LISTEN_PORT"
+
+
+def test_address_of_somebody_else():
+    with pytest.raises(SettingsError):
+        bind("203.0.113.7", 0)
+
+
+def test_address_file_lives_as_long_as_the_relay(tmp_path):
+    path = tmp_path / "relay.address"
+    with announced(path, {"url": "http://127.0.0.1:1"}):
+        assert json.loads(path.read_text()) == {"url": "http://127.0.0.1:1", "pid": os.getpid()}
+    assert not path.exists()
