@@ -93,8 +93,8 @@ class Coordinator(Generic[T]):
 
     def due_at(self) -> float:
         """Monotonic time of the next poll as things are now."""
-        if self._landed == 0 or self._data is None:
-            usual = NEVER
+        if self._data is None or self._failures > 0:
+            usual = NEVER  # after a failure the back-off alone counts
         elif self._is_pushing:
             usual = max(self._heard_at, self._fetched_at) + self._stale_after_s
         else:
@@ -200,7 +200,7 @@ class Coordinator(Generic[T]):
         asked_s = err.retry_after_s if isinstance(err, NotReadyError | RateLimitedError) else None
         if not isinstance(err, RateLimitedError):
             self._failures += 1
-        backoff_s = min(RETRY_FIRST_S * 2 ** min(self._failures, 16), RETRY_MAX_S)
+        backoff_s = min(RETRY_FIRST_S * 2 ** min(max(self._failures - 1, 0), 16), RETRY_MAX_S)
         self._blocked_until = now + max(backoff_s, asked_s or 0.0) * (1 + JITTER * self._noise)
 
     def _take(self, data: T) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random as random_module
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -31,13 +32,14 @@ from core.domain.errors import (
 from core.domain.ids import EntryId, make_id
 from core.domain.limits import CLOSE_DEADLINE_S, ENTRIES, SETUP_DEADLINE_S
 from core.platform.budget import BudgetStore, Sleep
+from core.platform.containment import containing_tasks
 from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, IgnoredDevice
 from core.platform.entry_life import EntryLife, Http, OnChange, Surroundings
 from core.platform.entry_store import EntryStore
-from core.platform.fire_door import PluginTasks
 from core.platform.integration import Integration
 from core.platform.loader import Loader
 from core.platform.owned_tasks import OwnedTasks
+from core.platform.plugin_tasks import PluginTasks
 from core.platform.secret_store import SecretStore
 
 log = structlog.get_logger(__name__)
@@ -74,6 +76,7 @@ class ConfigEntries:
         self._on_auth_failed: list[Callable[[EntryRecord], Awaitable[None]]] = []
         self._on_removed: list[Callable[[EntryRecord], None]] = []
         self._tasks = OwnedTasks()
+        self._containment = ExitStack()
         self._retries: dict[EntryId, asyncio.Task[None]] = {}
         self._around = Surroundings(
             store=store,
@@ -95,6 +98,7 @@ class ConfigEntries:
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._load)
         self._lives = {record.entry_id: EntryLife(record, self._around) for record in self.store.entries()}
+        self._containment.enter_context(containing_tasks(asyncio.get_running_loop()))
         await self._tasks.__aenter__()
         return self
 
@@ -109,7 +113,8 @@ class ConfigEntries:
         try:
             await self._close()
         finally:
-            await self._tasks.__aexit__(kind, err, trace)
+            with self._containment:
+                await self._tasks.__aexit__(kind, err, trace)
 
     async def _close(self) -> None:
         await self._tasks.cancel_all()
@@ -344,7 +349,7 @@ class ConfigEntries:
             self._retries.pop(entry_id, None)  # from here on it is a set-up like any other
             life = self._lives.get(entry_id)
             if life is not None:
-                await life.setup()
+                await life.retry()
 
         self._cancel_retry(entry_id)
         task = self._tasks.spawn(retry, f"retry {entry_id}")

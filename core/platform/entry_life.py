@@ -21,17 +21,18 @@ from core.domain.errors import (
     RateLimitedError,
 )
 from core.domain.ids import EntryId
-from core.domain.limits import PLUGIN_TASKS, RETRY_FIRST_S, RETRY_MAX_S
+from core.domain.limits import RETRY_FIRST_S, RETRY_MAX_S
 from core.domain.mower import MowerDescription
 from core.platform.budget import BudgetStore
 from core.platform.entry import EntryRecord, EntryState, EntryView
 from core.platform.entry_store import EntryStore
-from core.platform.fire_door import PluginTasks, call, call_now
+from core.platform.fire_door import call, call_now
 from core.platform.guarded import GuardedIntegration
 from core.platform.integration import Entry, Integration, IntegrationContext
 from core.platform.loader import LoadedIntegration, Loader
 from core.platform.manifest import RequestLimit
-from core.platform.plugin_log import PluginLog
+from core.platform.plugin_log import PluginLog, Redactor
+from core.platform.plugin_tasks import PluginTasks
 from core.platform.secret_store import SecretStore
 
 log = structlog.get_logger(__name__)
@@ -155,21 +156,29 @@ class EntryLife:
                 self._tries = 0
                 self._enter(EntryState.LOADED)
 
+    async def retry(self) -> None:
+        """A set-up by itself: later again when old tasks of the plugin still run."""
+        if any(not tasks.is_empty for tasks in self._leftovers):
+            self._around.retry_in(self.record.entry_id, RETRY_MAX_S)
+            return
+        await self.setup()
+
     async def _bring_up(self) -> tuple[MowerDescription, ...]:
         around, domain = self._around, self.record.domain
         loaded = await around.loader.load(domain)
         await self._migrate(loaded)
         record = self.record
         name = f"{domain} {record.entry_id}"
+        redact = Redactor(lambda: around.secrets.read(record.entry_id).values())
         self._tasks = tasks = PluginTasks(
             name,
-            limit=PLUGIN_TASKS,
+            redact=redact,
             on_fault=lambda err: around.fail(record.entry_id, err, tasks),
             deadline_s=around.close_deadline_s,
         )
         context = IntegrationContext(
             clock=around.clock,
-            log=PluginLog(domain, record.entry_id, lambda: around.secrets.read(record.entry_id).values()),
+            log=PluginLog(domain, record.entry_id, redact),
             secrets=around.secrets.for_entry(record.entry_id),
             budget=around.budgets.for_key(
                 f"{domain}:{record.unique_id or record.entry_id}", loaded.manifest.request_limit or DEFAULT_LIMIT
@@ -177,9 +186,11 @@ class EntryLife:
             spawn=tasks.spawn,
             http=around.http,
         )
-        plugin = call_now(lambda: loaded.create(context, record.entry()), where=f"{name} create")
+        plugin = call_now(
+            lambda: loaded.create(context, record.entry()), where=f"{name} create", context=tasks.context()
+        )
         self.integration = GuardedIntegration(
-            plugin, name, deadline_s=around.setup_deadline_s, close_deadline_s=around.close_deadline_s
+            plugin, name, tasks, deadline_s=around.setup_deadline_s, close_deadline_s=around.close_deadline_s
         )
         return tuple(await self.integration.mowers())
 
@@ -219,6 +230,8 @@ class EntryLife:
         self._mowers = ()
         if not ended:
             self._enter(EntryState.UNLOAD_FAILED, err)
+            if err.retryable:
+                self._around.retry_in(self.record.entry_id, RETRY_MAX_S)
         elif isinstance(err, MigrationFailedError):
             self._enter(EntryState.MIGRATION_ERROR, err)
         elif isinstance(err, AuthFailedError):

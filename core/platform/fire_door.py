@@ -10,13 +10,16 @@ a process of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import traceback
+from collections.abc import Awaitable, Callable
+from contextvars import Context
 from typing import Any, TypeVar
 
 import structlog
 
 from core.domain.errors import IntegrationError, LinkLostError, LinkTimeoutError, MowdeckError
 from core.domain.limits import CLOSE_DEADLINE_S
+from core.platform.containment import current_scope
 
 T = TypeVar("T")
 
@@ -72,13 +75,15 @@ async def call(
     deadline_s: float | None,
     close_deadline_s: float = CLOSE_DEADLINE_S,
     passing: tuple[type[Exception], ...] = (),
+    context: Context | None = None,
 ) -> T:
     """The result of `make()`, which is plugin code, awaited in a task of its own named `where`.
 
-    Raises MowdeckErrors only (and those named in `passing`): the plugin's own, LinkTimeoutError past the deadline, IntegrationError for a bug. A
+    `context` (of `PluginTasks`) makes it part of that plugin's scope. Raises MowdeckErrors only (and those named in `passing`): the plugin's own, LinkTimeoutError past the deadline, IntegrationError for a bug. A
     cancelled caller is let go after `close_deadline_s` at most.
     """
-    task: asyncio.Task[T] = asyncio.create_task(_enter(make, where, passing), name=where)
+    loop = asyncio.get_running_loop()
+    task: asyncio.Task[T] = loop.create_task(enter(make, where, passing), name=where, context=context)
     try:
         done, _ = await asyncio.wait({task}, timeout=deadline_s)
     except asyncio.CancelledError:
@@ -92,8 +97,8 @@ async def call(
     return task.result()
 
 
-async def _enter(make: Callable[[], Awaitable[T]], where: str, passing: tuple[type[Exception], ...] = ()) -> T:
-    """Runs in the plugin's task, for SystemExit must not reach the event loop's own code."""
+async def enter(make: Callable[[], Awaitable[T]], where: str, passing: tuple[type[Exception], ...] = ()) -> T:
+    """`make()` awaited within the plugin's own task, for a SystemExit must not reach the event loop's code."""
     own = asyncio.current_task()
     try:
         return await make()
@@ -112,8 +117,20 @@ async def _enter(make: Callable[[], Awaitable[T]], where: str, passing: tuple[ty
 def _translated(err: BaseException, where: str) -> MowdeckError:
     found = as_mowdeck_error(err, where)
     if found is not err and not found.retryable:
-        log.error("plugin failed", where=where, exc_info=err)
+        log.error("plugin failed", where=where, error=_redacted(err), frames=_frames(err))
     return found
+
+
+def _redacted(err: BaseException) -> str:
+    """Type and message without the plugin's secrets; the type alone when it is not known whose they could be."""
+    scope = current_scope()
+    return type(err).__name__ if scope is None else scope.redact(text_of(err))
+
+
+def _frames(err: BaseException) -> list[str]:
+    """Where it came from; a traceback's source lines and values stay out of the log."""
+    frames = traceback.extract_tb(err.__traceback__, limit=-12)
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
 
 
 def _running_task() -> asyncio.Task[object] | None:
@@ -123,10 +140,10 @@ def _running_task() -> asyncio.Task[object] | None:
         return None
 
 
-def call_now(make: Callable[[], T], *, where: str) -> T:
+def call_now(make: Callable[[], T], *, where: str, context: Context | None = None) -> T:
     """The result of synchronous plugin code; raises MowdeckErrors only. A hang in it cannot be cut."""
     try:
-        return make()
+        return make() if context is None else context.run(make)
     except BaseException as err:  # the fire door
         raise _translated(err, where) from err
 
@@ -166,48 +183,3 @@ def _forget(task: asyncio.Task[T]) -> None:
 def _take(task: asyncio.Task[T]) -> None:
     if not task.cancelled():
         task.exception()
-
-
-class PluginTasks:
-    """The tasks of one config entry: bounded, named, each behind the fire door, ended together."""
-
-    def __init__(
-        self, owner: str, *, limit: int, on_fault: Callable[[MowdeckError], None], deadline_s: float = CLOSE_DEADLINE_S
-    ) -> None:
-        self._owner = owner
-        self._limit = limit
-        self._on_fault = on_fault
-        self._deadline_s = deadline_s
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-
-    def spawn(self, coroutine: Coroutine[object, object, None], name: str) -> None:
-        """Starts a task. IntegrationError when the entry has ended or has too many."""
-        if self._is_closed or len(self._tasks) >= self._limit:
-            coroutine.close()
-            why = "has ended" if self._is_closed else f"has {self._limit} tasks already"
-            raise IntegrationError(f"{self._owner} {why}: no task {name!r}")
-        task = asyncio.create_task(_enter(lambda: coroutine, f"{self._owner} {name}"), name=f"{self._owner} {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
-
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or self._is_closed:
-            if not task.cancelled():
-                task.exception()
-            return
-        err = task.exception()
-        if isinstance(err, MowdeckError):
-            log.warning("plugin task failed", task=task.get_name(), code=err.code, detail=err.detail)
-            self._on_fault(err)
-
-    async def close(self) -> tuple[str, ...]:
-        """Ends all tasks; the names of those that would not."""
-        self._is_closed = True
-        return await end_tasks(set(self._tasks), self._deadline_s)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no task is alive."""
-        return not self._tasks

@@ -12,6 +12,7 @@ from core.domain.errors import IntegrationError, MowdeckError
 from core.platform.fields import errors_of
 from core.platform.fire_door import call
 from core.platform.flow import AbortFlowError, AbortResult, ConfigFlow, FlowContext, FlowResult
+from core.platform.plugin_tasks import PluginTasks
 
 log = structlog.get_logger(__name__)
 
@@ -19,9 +20,10 @@ PROGRESS_DEADLINE_S = 300.0
 
 
 class StepRunner:
-    """Runs plugin code of flows with a deadline."""
+    """Runs the code of one flow with a deadline, in the scope `tasks`."""
 
-    def __init__(self, *, deadline_s: float, close_deadline_s: float) -> None:
+    def __init__(self, tasks: PluginTasks, *, deadline_s: float, close_deadline_s: float) -> None:
+        self._tasks = tasks
         self._deadline_s = deadline_s
         self._close_deadline_s = close_deadline_s
 
@@ -64,6 +66,7 @@ class StepRunner:
                 where=f"{flow.context.domain} progress",
                 deadline_s=PROGRESS_DEADLINE_S,
                 close_deadline_s=self._close_deadline_s,
+                context=self._tasks.context(),
             )
         except MowdeckError as err:
             flow.progress_error = err
@@ -93,4 +96,5 @@ class StepRunner:
             deadline_s=self._deadline_s,
             close_deadline_s=self._close_deadline_s,
             passing=passing,
+            context=self._tasks.context(),
         )

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -40,6 +41,7 @@ from core.platform.integration import Entry
 from core.platform.loader import LoadedIntegration, Loader
 from core.platform.owned_tasks import OwnedTasks
 from core.platform.plugin_log import PluginLog
+from core.platform.plugin_tasks import PluginTasks
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +54,8 @@ ENDS = (CreateEntryResult, AbortResult)
 @dataclass(slots=True, kw_only=True)
 class _OpenFlow:
     flow: ConfigFlow
+    steps: StepRunner
+    tasks: PluginTasks
     loaded: LoadedIntegration
     result: FlowResult
     touched_at: float
@@ -77,7 +81,8 @@ class FlowDirector:
         self._loader = loader
         self._clock = clock
         self._http = http
-        self._steps = StepRunner(deadline_s=step_deadline_s, close_deadline_s=close_deadline_s)
+        self._step_deadline_s = step_deadline_s
+        self._close_deadline_s = close_deadline_s
         self._open: dict[FlowId, _OpenFlow] = {}
         self._tasks = OwnedTasks()
         entries.on_auth_failed(self.start_reauth)
@@ -91,6 +96,8 @@ class FlowDirector:
     ) -> None:
         try:
             await self._tasks.cancel_all()
+            for opened in self._open.values():
+                await opened.tasks.close()
             self._open.clear()
         finally:
             await self._tasks.__aexit__(kind, err, trace)
@@ -112,6 +119,10 @@ class FlowDirector:
         if loaded.flow_class is None:
             raise ConflictError(f"{domain} has no config flow")
         flow_id = FlowId(make_id(self._clock.now()))
+        tasks = PluginTasks(
+            f"{domain} flow {flow_id}", on_fault=lambda _: None, redact=_keep, deadline_s=self._close_deadline_s
+        )
+        steps = StepRunner(tasks, deadline_s=self._step_deadline_s, close_deadline_s=self._close_deadline_s)
         flow_context = FlowContext(
             flow_id=flow_id,
             domain=domain,
@@ -119,15 +130,15 @@ class FlowDirector:
             details=details,
             entry=record.entry() if record is not None else None,
             clock=self._clock,
-            log=PluginLog(domain, flow_id, lambda: ()),
+            log=PluginLog(domain, flow_id, _keep),
             http=self._http,
             port=self,
         )
-        flow = await self._steps.make(loaded.flow_class, flow_context)
+        flow = await steps.make(loaded.flow_class, flow_context)
         waiting = AbortResult(reason="not_started")
         self._make_room(source)  # loading has taken time
         self._open[flow_id] = opened = _OpenFlow(
-            flow=flow, loaded=loaded, result=waiting, touched_at=self._clock.monotonic()
+            flow=flow, steps=steps, tasks=tasks, loaded=loaded, result=waiting, touched_at=self._clock.monotonic()
         )
         async with opened.lock:
             first = None if source != "import" else details
@@ -143,7 +154,13 @@ class FlowDirector:
         oldest = self._clock.monotonic() - FLOW_TTL_S
         for flow_id in [key for key, opened in self._open.items() if opened.touched_at < oldest]:
             log.info("flow expired", flow_id=flow_id, domain=self._open[flow_id].flow.context.domain)
-            del self._open[flow_id]
+            self._drop(flow_id)
+
+    def _drop(self, flow_id: FlowId) -> None:
+        """Forgets a flow and ends what it left running."""
+        opened = self._open.pop(flow_id, None)
+        if opened is not None:
+            self._tasks.spawn(partial(_close, opened.tasks), f"close flow {flow_id}")
 
     async def start_reauth(self, record: EntryRecord) -> None:
         """Asks for new credentials, unless that is being done already or the integration has no flow for it."""
@@ -174,7 +191,7 @@ class FlowDirector:
     def cancel(self, flow_id: FlowId) -> None:
         """Ends a flow without a result; NotFoundError."""
         self._find(flow_id)
-        del self._open[flow_id]
+        self._drop(flow_id)
 
     async def ignore(self, flow_id: FlowId) -> None:
         """Ends a discovered flow, and its device is never offered again. ConflictError when it names no device."""
@@ -183,7 +200,7 @@ class FlowDirector:
             raise ConflictError("only a discovered device can be ignored")
         title = str(flow.context.details.get("name") or flow.unique_id)
         await self._entries.ignore(flow.context.domain, flow.unique_id, title)
-        self._open.pop(flow_id, None)
+        self._drop(flow_id)
 
     def _find(self, flow_id: FlowId) -> _OpenFlow:
         self._expire()
@@ -229,7 +246,7 @@ class FlowDirector:
 
     async def _answer_form(self, flow_id: FlowId, opened: _OpenFlow, step_id: str, given: dict[str, Any]) -> FlowView:
         form = cast("FormResult", opened.result)
-        accepted, errors = await self._steps.validate(opened.flow, given)
+        accepted, errors = await opened.steps.validate(opened.flow, given)
         if errors:
             opened.result = FormResult(
                 step_id=step_id,
@@ -251,7 +268,7 @@ class FlowDirector:
     ) -> FlowView:
         """One step of the plugin behind the fire door, and what follows from its answer."""
         opened.flow.work = None
-        result = await self._steps.take(opened.flow, step, user_input)
+        result = await opened.steps.take(opened.flow, step, user_input)
         if isinstance(result, FormResult) and result.errors and given:
             result = FormResult(
                 step_id=result.step_id,
@@ -265,7 +282,7 @@ class FlowDirector:
             self._begin_work(flow_id, opened)
         opened.result = result
         if isinstance(result, ENDS):
-            self._open.pop(flow_id, None)
+            self._drop(flow_id)
         return self._view(flow_id, opened)
 
     async def _create(self, opened: _OpenFlow, result: CreateEntryResult) -> FlowResult:
@@ -299,7 +316,7 @@ class FlowDirector:
         flow = opened.flow
 
         async def run() -> None:
-            await self._steps.work(flow, work)
+            await opened.steps.work(flow, work)
             if self._open.get(flow_id) is not opened:
                 return  # cancelled or expired meanwhile
             async with opened.lock:
@@ -349,3 +366,11 @@ class FlowDirector:
         await self._entries.update(entry_id, title=title, data=data, options=options, secrets=secrets)
         if not self._entries.record(entry_id).is_disabled:
             self._tasks.spawn(lambda: self._entries.reload(entry_id), f"reload {entry_id}")
+
+
+async def _close(tasks: PluginTasks) -> None:
+    await tasks.close()
+
+
+def _keep(text: str) -> str:
+    return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context, copy_context
 from types import TracebackType
 from typing import Self
 
@@ -23,10 +24,12 @@ class OwnedTasks:
     def __init__(self) -> None:
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = Context()
         self._is_closing = False
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
+        self._context = copy_context()
         return self
 
     async def __aexit__(
@@ -59,7 +62,8 @@ class OwnedTasks:
         return self._start(run(), name)
 
     def _start(self, coroutine: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        task = self._group.create_task(coroutine, name=name)
+        # not in the context of the caller, which may be a plugin's: these tasks are ours
+        task = self._group.create_task(coroutine, name=name, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -15,12 +16,25 @@ SHORTEST_SECRET = 4
 REDACTED = "**REDACTED**"
 
 
-class PluginLog(logging.LoggerAdapter[logging.Logger]):
-    """`secrets` is asked at every line, so that a renewed token is known at once."""
+class Redactor:
+    """Takes secrets out of texts. They are asked for at every text, so that a renewed token is known at once."""
 
-    def __init__(self, domain: str, entry_id: str, secrets: Callable[[], Iterable[str]]) -> None:
-        super().__init__(logging.getLogger(f"integrations.{domain}"), {"entry_id": entry_id})
+    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
         self._secrets = secrets
+
+    def __call__(self, text: str) -> str:
+        for secret in sorted(set(self._secrets()), key=len, reverse=True):
+            if len(secret) >= SHORTEST_SECRET:
+                text = text.replace(secret, REDACTED)
+        return text
+
+
+class PluginLog(logging.LoggerAdapter[logging.Logger]):
+    """One line per call, cut at MAX_LINE characters."""
+
+    def __init__(self, domain: str, owner_id: str, redact: Callable[[str], str]) -> None:
+        super().__init__(logging.getLogger(f"integrations.{domain}"), {"owner_id": owner_id})
+        self._redact = redact
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Never raises, whatever it is given."""
@@ -28,14 +42,7 @@ class PluginLog(logging.LoggerAdapter[logging.Logger]):
             return
         exc_info = kwargs.pop("exc_info", None)
         text = self._redact(_render(msg, args) + _render_exception(exc_info))
-        entry_id = (self.extra or {}).get("entry_id")
-        self.logger.log(level, "%s", text[:MAX_LINE], extra={"entry_id": entry_id})
-
-    def _redact(self, text: str) -> str:
-        for secret in sorted(set(self._secrets()), key=len, reverse=True):
-            if len(secret) >= SHORTEST_SECRET:
-                text = text.replace(secret, REDACTED)
-        return text
+        self.logger.log(level, "%s", text[:MAX_LINE], extra=dict(self.extra or {}))
 
 
 def _render(msg: object, args: tuple[object, ...]) -> str:
@@ -51,7 +58,5 @@ def _render(msg: object, args: tuple[object, ...]) -> str:
 def _render_exception(exc_info: Any) -> str:
     if not exc_info:
         return ""
-    import sys
-
     err = exc_info if isinstance(exc_info, BaseException) else sys.exc_info()[1]
     return "" if err is None else "\n" + "".join(traceback.format_exception(err)).rstrip()

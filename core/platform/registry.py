@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from core.domain.capabilities import Capabilities
 from core.domain.clock import Clock
 from core.domain.errors import ConflictError, NotFoundError
 from core.domain.ids import EntryId, MowerId, make_id
-from core.domain.mower import LinkKind, MowerDescription
+from core.domain.mower import Area, LinkKind, MowerDescription
 from core.platform.durable_file import JsonDocument
 from core.platform.integration import MowerKey, key_of
 
@@ -34,6 +35,10 @@ class RegisteredMower(msgspec.Struct, frozen=True, kw_only=True):
     has_given_name: bool = False
     """A person (or the fleet) named it; what the vendor calls it no longer counts."""
     links: dict[EntryId, tuple[LinkKind, ...]] = {}
+    areas: tuple[Area, ...] = ()
+    """As its integration last described them."""
+    capabilities: Capabilities | None = None
+    """Of its newest link; None until one was up."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +126,7 @@ class MowerRegistry:
             name=mower.name if mower.has_given_name else description.name,
             model=description.model or mower.model,
             links={**mower.links, entry_id: tuple(description.links)},
+            areas=description.areas,
         )
         is_new = self._mowers.get(changed.mower_id) != changed
         self._mowers[changed.mower_id] = changed
@@ -155,6 +161,15 @@ class MowerRegistry:
         """Gives a mower a name that stays."""
         self._mowers[mower_id] = msgspec.structs.replace(self.get(mower_id), name=name, has_given_name=True)
         await self._save()
+
+    async def note_capabilities(self, mower_id: MowerId, capabilities: Capabilities) -> bool:
+        """Keeps what a link says that the mower can do; whether that is news. Nothing for a mower that has gone."""
+        mower = self._mowers.get(mower_id)
+        if mower is None or mower.capabilities == capabilities:
+            return False
+        self._mowers[mower_id] = msgspec.structs.replace(mower, capabilities=capabilities)
+        await self._save()
+        return True
 
     async def remove(self, mower_id: MowerId) -> None:
         """Forgets a mower or a reservation; nothing happens when there is neither. Found again, it is a new one."""
