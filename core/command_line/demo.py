@@ -44,10 +44,10 @@ def demo(
         home.mkdir(parents=True, exist_ok=True)
         relay, edge = _start(stack, home, relay_port, edge_port)
         _say(f"relay {relay.url}, box {edge.url}")
-        on_relay, on_edge = (_sign_in(stack, home, host) for host in (relay, edge))
+        on_relay, on_edge = (sign_in_at(stack, home, host) for host in (relay, edge))
         mowers = _add_mowers(on_edge, time_scale)
-        _link(on_edge, on_relay)
-        _until("the relay knows both mowers", lambda: len(on_relay.get("/fleet/mowers")["items"]) == len(mowers))
+        link_box(on_edge, on_relay)
+        until("the relay knows both mowers", lambda: len(on_relay.get("/fleet/mowers")["items"]) == len(mowers))
         if check:
             asyncio.run(_drive(on_relay))
             _say("[bold green]demo check passed[/]")
@@ -70,7 +70,7 @@ def _start(stack: ExitStack, home: Path, relay_port: int, edge_port: int) -> tup
     return relay, edge
 
 
-def _sign_in(stack: ExitStack, home: Path, host: HostProcess) -> HostClient:
+def sign_in_at(stack: ExitStack, home: Path, host: HostProcess) -> HostClient:
     settings = ClientSettings(host=host.url, config_dir=home / "client", token=None, password=None)
     client = stack.enter_context(HostClient(settings, host.url))
     body = {"username": USERNAME, "password": PASSWORD}
@@ -91,17 +91,17 @@ def _add_mowers(on_edge: HostClient, time_scale: float) -> list[str]:
             done = on_edge.post(f"/config/flows/{flow['flow_id']}", {"user_input": data})
             if done["type"] != "create_entry":
                 raise UnavailableError(f"the simulator was not set up: {done}")
-    _until("the mowers report", lambda: len(on_edge.get("/telemetry/states")["items"]) >= len(MOWERS))
+    until("the mowers report", lambda: len(on_edge.get("/telemetry/states")["items"]) >= len(MOWERS))
     return [m["mower_id"] for m in on_edge.get("/fleet/mowers")["items"]]
 
 
-def _link(on_edge: HostClient, on_relay: HostClient) -> None:
+def link_box(on_edge: HostClient, on_relay: HostClient) -> None:
     if on_edge.get("/box/link")["status"] == "linked":
         return
     view = on_edge.post("/box/link", {"relay_url": on_relay.host})
     _say(f"linking with the code {view['user_code']} ...")
     on_relay.post(f"/edges/link/{view['user_code']}/confirm", {})
-    _until("the box is linked", lambda: on_edge.get("/box/link")["status"] == "linked")
+    until("the box is linked", lambda: on_edge.get("/box/link")["status"] == "linked")
 
 
 async def _drive(on_relay: HostClient) -> None:
@@ -138,10 +138,9 @@ def _is_result(status: str) -> Callable[[dict[str, Any]], bool]:
     def check(message: dict[str, Any]) -> bool:
         if message["type"] != "command_result":
             return False
-        result = message["result"]
-        if result["status"] in {"rejected", "failed", "expired"}:
-            raise UnavailableError(f"the command came to nothing: {result['status']} ({result.get('reason')})")
-        return bool(result["status"] == status)
+        if message["status"] in {"rejected", "failed", "expired"}:
+            raise UnavailableError(f"the command came to nothing: {message['status']} ({message.get('reason')})")
+        return bool(message["status"] == status)
 
     return check
 
@@ -192,7 +191,7 @@ def _asked_to_end() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def _until(what: str, is_so: Callable[[], bool], timeout_s: float = STEP_S) -> None:
+def until(what: str, is_so: Callable[[], bool], timeout_s: float = STEP_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not is_so():
         if time.monotonic() > deadline:

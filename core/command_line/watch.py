@@ -66,9 +66,8 @@ def _line(message: dict[str, Any], names: dict[str, str]) -> str:
     name = names.get(message.get("mower_id", ""), "")
     match message["type"]:
         case "command_result":
-            result = message["result"]
-            reason = f" ({result['reason']})" if result.get("reason") else ""
-            return f"{at}  {names.get(result['mower_id'], name)}: command {result['status']}{reason}"
+            reason = f" ({message['reason']})" if message.get("reason") else ""
+            return f"{at}  {name}: command {message['status']}{reason}"
         case "event":
             return f"{at}  {name}: {message['event'].get('kind', 'event')}"
         case _:

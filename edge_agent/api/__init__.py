@@ -1,0 +1,1 @@
+"""The box's own routes: itself, its link, its integrations."""
