@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 import structlog
+from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from cloud_relay.broker.passwords import does_match
 from cloud_relay.edges.facts import EdgeFacts
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.tables import EDGES, LINK_REQUESTS
-from cloud_relay.edges.views import EdgeView
+from cloud_relay.edges.views import EdgeChange, EdgeView
 from cloud_relay.fleet.registrations import Registrar
+from cloud_relay.fleet.sites import site_row
 from cloud_relay.fleet.tables import MOWERS, REMOVED_MOWERS
 from core.domain.clock import Clock
 from core.domain.errors import NotFoundError, UnauthenticatedError
@@ -116,10 +118,17 @@ class EdgeRegistry:
         async with self._database.read() as connection:
             return SiteId((await edge_row(connection, account_id, edge_id)).site_id)
 
-    async def rename(self, account_id: AccountId, edge_id: EdgeId, name: str) -> None:
+    async def change(self, account_id: AccountId, edge_id: EdgeId, change: EdgeChange) -> None:
+        """Renames or moves a box; NotFoundError for another account's site."""
+        values: dict[str, Any] = {}
+        if change.name is not UNSET:
+            values["name"] = change.name.strip()
         async with self._database.write() as connection:
             await edge_row(connection, account_id, edge_id)
-            await connection.execute(EDGES.update().where(EDGES.c.edge_id == edge_id).values(name=name.strip()))
+            if change.site_id is not UNSET:
+                values["site_id"] = (await site_row(connection, account_id, change.site_id)).site_id
+            if values:
+                await connection.execute(EDGES.update().where(EDGES.c.edge_id == edge_id).values(**values))
 
     async def end(self, account_id: AccountId, edge_id: EdgeId) -> None:
         """Ends the link: the box is told, its credential no longer holds, its session ends at once. Its mowers stay

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from cloud_relay.edges.links import Links
 from cloud_relay.edges.registry import EdgeRegistry
 from cloud_relay.edges.views import EdgeChange, EdgeList, EdgeView, LinkConfirmation, LinkPreview
@@ -136,7 +138,7 @@ class EdgeRoutes:
                 path="/fleet/edges/{edge_id}",
                 guard=_ONE,
                 handler=self._change,
-                summary="Renames a box",
+                summary="Renames or moves a box",
                 tag="fleet",
                 body=EdgeChange,
                 answer=EdgeView,
@@ -190,7 +192,9 @@ class EdgeRoutes:
 
     async def _change(self, request: Request) -> EdgeView:
         edge_id = await self._allowed(request)
-        await self._registry.rename(request.who.account_id, edge_id, request.body.name)
+        if request.body.site_id is not UNSET:
+            await self._rights.require(request.who, MANAGE, [site_ref(request.body.site_id)])
+        await self._registry.change(request.who.account_id, edge_id, request.body)
         return await self._registry.view(request.who.account_id, edge_id)
 
     async def _end(self, request: Request) -> None:

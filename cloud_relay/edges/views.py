@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from cloud_relay.edges.facts import MowerNote
 from core.domain.ids import EdgeId, SiteId
@@ -40,7 +41,10 @@ class EdgeList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdgeChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: Name
+    """Only what is given changes. Mowers that the box has already stay at their sites."""
+
+    name: Name | UnsetType = UNSET
+    site_id: SiteId | UnsetType = UNSET
 
 
 class LinkPreview(msgspec.Struct, frozen=True, kw_only=True):

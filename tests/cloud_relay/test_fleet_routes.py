@@ -190,6 +190,11 @@ async def test_boxes_and_the_end_from_either_side(call):
     assert (await call("viewer", "GET", path))[0] == 403
     assert (await call("stranger", "GET", path))[0] == 404
     assert (await call("owner", "PATCH", path, {"name": "Barn"}))[1]["name"] == "Barn"
+    park = (await call("owner", "POST", "/fleet/sites", {"name": "Park"}))[1]["site_id"]
+    theirs = (await call("stranger", "POST", "/fleet/sites", {"name": "Theirs"}))[1]["site_id"]
+    assert (await call("owner", "PATCH", path, {"site_id": theirs}))[0] == 404
+    assert (await call("owner", "PATCH", path, {"site_id": park}))[1]["site_id"] == park
+    assert (await call("owner", "DELETE", f"/fleet/sites/{park}"))[0] == 409
     assert (await call("stranger", "DELETE", path))[0] == 404
     assert (await call("owner", "DELETE", path))[0] == 204
     assert (await call("owner", "GET", path))[0] == 404

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from cloud_relay.edges.links import CODE_ALPHABET, normalise_code
 from cloud_relay.edges.tables import EDGES, LINK_REQUESTS
-from cloud_relay.edges.views import LinkConfirmation
+from cloud_relay.edges.views import EdgeChange, LinkConfirmation
 from cloud_relay.fleet.views import NewMower, NewSite
 from core.domain.errors import ConflictError, InvalidInputError, NotFoundError, RateLimitedError, UnauthenticatedError
 from core.domain.ids import BootId, MowerId
@@ -235,7 +235,7 @@ async def test_foreign_box_is_not_there(parts, owner):
     grant = await parts.link(owner)
     for attempt in (
         parts.registry.view("acc-b", grant.edge_id),
-        parts.registry.rename("acc-b", grant.edge_id, "x"),
+        parts.registry.change("acc-b", grant.edge_id, EdgeChange(name="x")),
         parts.registry.end("acc-b", grant.edge_id),
         parts.registry.site_of("acc-b", grant.edge_id),
     ):
