@@ -8,7 +8,7 @@ import voluptuous as vol
 
 from core.platform.flow import ConfigFlow, FlowResult, UserInput
 from integrations.simulator.models import CAPABILITIES, DEFAULT_MODEL
-from integrations.simulator.settings import CONNECTION_SCHEMA, DEFAULT_LAT, DEFAULT_LON, DEFAULT_NAME, SEED_MAX, zone
+from integrations.simulator.settings import CONNECTION_SCHEMA, DEFAULT_NAME, SEED_MAX, zone
 
 _BEHAVIOUR: dict[Any, Any] = {
     vol.Required("time_scale", default=1.0): vol.All(vol.Coerce(float), vol.Range(min=0.1, max=1000)),
@@ -23,8 +23,8 @@ USER_SCHEMA = vol.Schema(
         vol.Required("model", default=DEFAULT_MODEL): vol.In(sorted(CAPABILITIES)),
         vol.Required("seed", default=1): vol.All(vol.Coerce(int), vol.Range(min=0, max=SEED_MAX)),
         vol.Required("mowers", default=1): vol.All(vol.Coerce(int), vol.Range(min=1, max=10)),
-        vol.Required("lat", default=DEFAULT_LAT): vol.All(vol.Coerce(float), vol.Range(min=-80, max=80)),
-        vol.Required("lon", default=DEFAULT_LON): vol.All(vol.Coerce(float), vol.Range(min=-180, max=180)),
+        vol.Optional("lat"): vol.All(vol.Coerce(float), vol.Range(min=-80, max=80)),
+        vol.Optional("lon"): vol.All(vol.Coerce(float), vol.Range(min=-180, max=180)),
         **_BEHAVIOUR,
     }
 )
@@ -40,7 +40,7 @@ class SimulatorFlow(ConfigFlow):
         errors: dict[str, str] = {}
         if user_input is not None:
             data, options = _split(user_input)
-            errors = _find_errors({**data, **options})
+            errors = _find_errors({**data, **options}) or _find_half_place(user_input)
             if not errors:
                 await self.set_unique_id(f"seed-{data['seed']}")
                 return self.create_entry(title=data["name"], data=data, options=options)
@@ -66,9 +66,17 @@ def _split(user_input: UserInput) -> tuple[dict[str, Any], dict[str, Any]]:
         "model": user_input["model"],
         "seed": user_input["seed"],
         "mowers": user_input["mowers"],
-        "origin": {"lat": user_input["lat"], "lon": user_input["lon"]},
     }
+    if "lat" in user_input and "lon" in user_input:
+        data["origin"] = {"lat": user_input["lat"], "lon": user_input["lon"]}
     return data, options
+
+
+def _find_half_place(user_input: UserInput) -> dict[str, str]:
+    """A latitude without a longitude is no place, and the other way round."""
+    if ("lat" in user_input) == ("lon" in user_input):
+        return {}
+    return {"lon" if "lat" in user_input else "lat": "half_a_place"}
 
 
 def _find_errors(values: dict[str, Any]) -> dict[str, str]:

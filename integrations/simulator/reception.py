@@ -15,9 +15,9 @@ from integrations.simulator.shapes import Point, distance
 from integrations.simulator.wire import Fix
 
 _WALL_SHADOW_M = 4.5
-_CORRELATION_S = 25.0
-_SIGMA_M = {Fix.FIXED: 0.012, Fix.FLOAT: 0.18, Fix.SINGLE: 1.1}
-_ACCURACY_M = {Fix.FIXED: 0.014, Fix.FLOAT: 0.25, Fix.SINGLE: 1.6}
+_CORRELATION_S = 45.0
+_SIGMA_M = {Fix.FIXED: 0.012, Fix.FLOAT: 0.18, Fix.SINGLE: 0.8}
+_ACCURACY_M = {Fix.FIXED: 0.014, Fix.FLOAT: 0.25, Fix.SINGLE: 1.4}
 _LIMITS = ((0.62, Fix.FIXED), (0.40, Fix.FLOAT), (0.14, Fix.SINGLE))
 _HYSTERESIS = 0.05
 _DROPOUTS_PER_HOUR = 1.5

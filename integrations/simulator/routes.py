@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from functools import cached_property
 
 from integrations.simulator.lawn import Garden
 from integrations.simulator.shapes import Point, Ring, distance, do_cross, edges, grow, holds
@@ -12,20 +13,25 @@ _CORNER_M = 0.08
 
 
 class Router:
-    """Knows the ways of one garden. The graph of corners is built once."""
+    """Knows the ways of one garden. The graph of corners is built when the first way with a bend is asked for."""
 
     def __init__(self, garden: Garden) -> None:
         self.garden = garden
         self._boxes = tuple((_box(barrier), barrier) for barrier in garden.barriers)
         corners = (c for barrier in garden.barriers for c in grow(barrier, _CORNER_M))
         self._corners = tuple(c for c in corners if garden.is_free(c))
-        self._near: list[list[tuple[int, float]]] = [[] for _ in self._corners]
+
+    @cached_property
+    def _near(self) -> list[list[tuple[int, float]]]:
+        """For each corner the corners in sight, and how far they are."""
+        near: list[list[tuple[int, float]]] = [[] for _ in self._corners]
         for i, a in enumerate(self._corners):
             for j in range(i):
                 if self.is_clear(a, self._corners[j]):
                     metres = distance(a, self._corners[j])
-                    self._near[i].append((j, metres))
-                    self._near[j].append((i, metres))
+                    near[i].append((j, metres))
+                    near[j].append((i, metres))
+        return near
 
     def is_clear(self, a: Point, b: Point) -> bool:
         """Whether the straight line between two free places is free. (The field is convex.)"""

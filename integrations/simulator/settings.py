@@ -15,13 +15,18 @@ from zoneinfo import ZoneInfo
 import voluptuous as vol
 
 from core.domain.errors import EntryError
-from core.domain.geo import GeoPoint
+from core.domain.geo import GeoPoint, Plane, PlanePoint
 from core.platform.integration import Entry
+from integrations.simulator.lawn import DEPTH_M
 from integrations.simulator.models import CAPABILITIES, DEFAULT_MODEL
 
 SEED_MAX = 999_999
-DEFAULT_LAT, DEFAULT_LON = 52.5145, 13.3501
-"""A meadow in the Tiergarten, Berlin."""
+REPORT_INTERVAL_MIN_S = 0.05
+"""Twenty states a second: well below what the box takes for a flood."""
+_PARK = GeoPoint(lat=52.5106, lon=13.3460)
+"""The Tiergarten in Berlin. Entries without an origin have their gardens there, in rows by their seed."""
+_ROWS = 15
+_ROW_M = DEPTH_M + 8.0
 DEFAULT_NAME = "Simulated mower"
 DEFAULT_STUCK_PER_HOUR = 0.5
 _NUMBER = vol.Any(int, float)
@@ -70,7 +75,7 @@ CONNECTION_SCHEMA = vol.Schema(
         vol.Optional("name", default=DEFAULT_NAME): vol.All(str, vol.Strip, vol.Length(min=1, max=64)),
         vol.Optional("model", default=DEFAULT_MODEL): vol.In(sorted(CAPABILITIES)),
         vol.Optional("mowers", default=1): whole(1, 10),
-        vol.Optional("origin", default={"lat": DEFAULT_LAT, "lon": DEFAULT_LON}): {
+        vol.Optional("origin"): {
             vol.Required("lat"): number(-80, 80),
             vol.Required("lon"): number(-180, 180),
         },
@@ -81,7 +86,7 @@ CONNECTION_SCHEMA = vol.Schema(
         vol.Optional("stuck_per_hour", default=DEFAULT_STUCK_PER_HOUR): number(0, 60),
         vol.Optional("follow_schedule", default=False): bool,
         vol.Optional("time_zone", default="UTC"): vol.All(str, _zone_name),
-        vol.Optional("report_interval_s", default=1.0): number(0.02, 60),
+        vol.Optional("report_interval_s", default=1.0): number(REPORT_INTERVAL_MIN_S, 60),
     }
 )
 """Also what a relay may send as `connection` to have a box add a simulator."""
@@ -112,12 +117,14 @@ class SimulatorSettings:
             values: dict[str, Any] = CONNECTION_SCHEMA({**entry.data, **entry.options})
         except vol.Invalid as err:
             raise EntryError(f"simulator: {err}") from err
+        seed = values.get("seed", zlib.crc32(entry.entry_id.encode()) % (SEED_MAX + 1))
+        origin = values.get("origin")
         return cls(
-            seed=values.get("seed", zlib.crc32(entry.entry_id.encode()) % (SEED_MAX + 1)),
+            seed=seed,
             name=values["name"],
             model=values["model"],
             mowers=values["mowers"],
-            origin=GeoPoint(lat=values["origin"]["lat"], lon=values["origin"]["lon"]),
+            origin=_place_in_park(seed) if origin is None else GeoPoint(lat=origin["lat"], lon=origin["lon"]),
             time_scale=values["time_scale"],
             start_battery=values["start_battery"],
             has_rain=values["rain"],
@@ -126,6 +133,11 @@ class SimulatorSettings:
             time_zone=zone(values["time_zone"]),
             report_interval_s=values["report_interval_s"],
         )
+
+
+def _place_in_park(seed: int) -> GeoPoint:
+    """The row of a seed, so that the gardens of several entries lie side by side and not on each other."""
+    return Plane(_PARK).unproject(PlanePoint(east_m=0.0, north_m=seed % _ROWS * _ROW_M))
 
 
 def serial_of(seed: int, index: int) -> str:

@@ -39,7 +39,7 @@ class TinyLink:
     def __init__(self, change: Change) -> None:
         self.change = change
         self.is_deaf = self.takes_all = self.moves = False
-        self.leaves_task = self.sends_when_closed = False
+        self.leaves_task = self.sends_when_closed = self.floods = False
         self.left: list[asyncio.Task[None]] = []
         self._was_run = self._is_open = False
         self._report: Report = lambda _: None
@@ -67,7 +67,8 @@ class TinyLink:
         return ACCEPTED
 
     def _show(self, activity: Activity) -> None:
-        self._report(self.change(MowerState(observed_at=SystemClock().now(), activity=activity)))
+        for _ in range(500 if self.floods else 1):
+            self._report(self.change(MowerState(observed_at=SystemClock().now(), activity=activity)))
 
 
 class TinyIntegration:
@@ -144,6 +145,7 @@ async def test_an_honest_link_passes(name: str) -> None:
         ("test_states_are_plausible_and_in_order", later, None),
         ("test_states_are_plausible_and_in_order", naive, None),
         ("test_states_are_plausible_and_in_order", at_zero, None),
+        ("test_states_are_plausible_and_in_order", as_is, "floods"),
         ("test_commands_have_a_visible_effect", as_is, "is_deaf"),
         ("test_what_it_cannot_do_is_refused", as_is, "takes_all"),
         ("test_nothing_moves_unless_told", as_is, "moves"),

@@ -11,7 +11,7 @@ from core.platform.integration import Entry, Integration, IntegrationContext
 from integrations.simulator import create
 from tests.contract.integration_contract import IntegrationContract
 
-FAST: Mapping[str, Any] = {"time_scale": 50.0, "report_interval_s": 0.02}
+FAST: Mapping[str, Any] = {"time_scale": 50.0, "report_interval_s": 0.05}
 
 
 class TestSimulatorContract(IntegrationContract):

@@ -30,7 +30,7 @@ def entry(entry_id="e1", **data):
 @asynccontextmanager
 async def simulator(clock: ManualClock, **data: object) -> AsyncIterator[Simulator]:
     async with open_context() as context:
-        made = create(replace(context, clock=clock), entry(seed=1, report_interval_s=0.02, **data))
+        made = create(replace(context, clock=clock), entry(seed=1, report_interval_s=0.05, **data))
         assert isinstance(made, Simulator)
         yield made
         await made.close()
