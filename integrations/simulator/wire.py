@@ -122,16 +122,22 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRaised:
+    """Trouble began; the machine stands."""
+
     fault: Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultCleared:
+    """The trouble is over; the machine still stands."""
+
     fault: Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStarted:
+    """A job began; coming back after charging or rain is no new job."""
+
     patches: tuple[str, ...]
 
 
@@ -144,16 +150,20 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockReached:
-    pass
+    """It is in its dock, by its own wheels or carried there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RainChanged:
+    """Rain began or ended."""
+
     is_raining: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
+    """Anything else that it has to say."""
+
     code: str
     text: str
 
@@ -175,23 +185,25 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSpot:
+    """Mow a spiral around `centre` (metres of the plot)."""
+
     centre: Point
     radius_m: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    pass
+    """Pause: stand, blades off, keep the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoOn:
-    pass
+    """Go on after a halt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoHome:
-    pass
+    """Drop the job and go to the dock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,37 +213,43 @@ class KillSwitch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHeight:
+    """Cutting height from now on."""
+
     height_mm: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPace:
+    """Speed while cutting, from now on."""
+
     speed_mps: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPlan:
+    """Replace the weekly plan."""
+
     windows: tuple[PlanWindow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipWindow:
-    pass
+    """Leave out the next window of the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearFault:
-    pass
+    """Confirm the fault from afar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beep:
-    pass
+    """Make itself heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBlades:
-    pass
+    """The blades were changed: their wear begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
