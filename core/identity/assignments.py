@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -171,8 +171,8 @@ class Assignments:
             user_id=new.user_id,
             role=new.role,
             level=new.level,
-            starts_at=new.starts_at,
-            ends_at=new.ends_at,
+            starts_at=_utc(new.starts_at),
+            ends_at=_utc(new.ends_at),
             created_by=created_by,
             created_at=now,
         )
@@ -251,6 +251,10 @@ def check_period(role: str, starts_at: datetime | None, ends_at: datetime | None
         return
     if ends_at <= now or (starts_at is not None and ends_at <= starts_at):
         raise InvalidInputError.of("ends_at", "must be in the future and after the start")
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.astimezone(UTC)
 
 
 def _is(account_id: AccountId, assignment_id: str) -> ColumnElement[bool]:

@@ -17,8 +17,8 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
 
 def fold(name: str) -> str:
     """The form in which login names are compared: compatible characters are one (NFKC), and case does not count.
-    Anything longer than a login name can be folds to something that nobody is called."""
-    if len(name) > EMAIL_MAX:
+    What no login name can be folds to the empty text, which nobody is called."""
+    if len(name) > EMAIL_MAX or not all(map(_is_visible, name.strip())):
         return ""
     return _nfkc(_nfkc(name.strip()).casefold())
 

@@ -33,8 +33,7 @@ def make_argon2() -> argon2.PasswordHasher:
 def check_password(password: str, *, username: str, field: str = "password") -> None:
     """InvalidInputError unless `password` has 10 to 256 characters, more than three of them different, and is not
     the name."""
-    length = len(password) if len(password) > 4 * PASSWORD_MAX else len(_normal(password))
-    if not PASSWORD_MIN <= length <= PASSWORD_MAX:
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise InvalidInputError.of(field, f"must have {PASSWORD_MIN} to {PASSWORD_MAX} characters")
     if fold(password) == fold(username):
         raise InvalidInputError.of(field, "must not be the username")
@@ -94,6 +93,6 @@ class PasswordHasher:
             self._waiting -= 1
 
 
-def _normal(password: str) -> str:
+def _normal(password: str) -> bytes:
     """The same password typed on another keyboard is the same (NFC)."""
-    return unicodedata.normalize("NFC", password)
+    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")

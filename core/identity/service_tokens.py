@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -97,7 +97,7 @@ class ServiceTokens:
         """ForbiddenError, NotFoundError (the level), InvalidInputError, LimitExceededError."""
         demand_person(who)
         now = self._clock.now()
-        expires_at = new.expires_at or now + TOKEN_LIFE
+        expires_at = (new.expires_at or now + TOKEN_LIFE).astimezone(UTC)
         if not now < expires_at <= now + TOKEN_LIFE_MAX:
             raise InvalidInputError.of("expires_at", f"must be within {TOKEN_LIFE_MAX.days} days from now")
         if Grant.USERS in ROLES.get(new.role, ()):
