@@ -50,6 +50,8 @@ class StepRunner:
         except AbortFlowError as err:
             return AbortResult(reason=err.reason, placeholders=err.placeholders)
         except MowdeckError as err:
+            if self._tasks.is_closed:
+                return AbortResult(reason="cancelled")
             log.error("flow step failed", domain=domain, step=step, code=err.code, detail=err.detail)
             return AbortResult(reason="unknown")
         if not isinstance(result, FlowResult):

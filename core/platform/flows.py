@@ -96,7 +96,7 @@ class FlowDirector:
     ) -> None:
         try:
             await self._tasks.cancel_all()
-            for opened in self._open.values():
+            for opened in tuple(self._open.values()):
                 await opened.tasks.close()
             self._open.clear()
         finally:

@@ -87,6 +87,11 @@ class PluginTasks:
         return await end_tasks(set(self._alive), self._deadline_s)
 
     @property
+    def is_closed(self) -> bool:
+        """Whether the scope has ended, or is about to."""
+        return self._is_closed
+
+    @property
     def is_empty(self) -> bool:
         """Whether no task is alive."""
         return not self._alive

@@ -151,14 +151,10 @@ class SecretStore:
 
     async def flush(self) -> None:
         """Returns when everything is on the disk; StorageError when it cannot be."""
+        if self._write is not None and self._write.done() and self._write.exception() is not None:
+            self._write_soon()  # it failed; the disk may be well again
         if self._write is not None:
-            write = self._write
-            try:
-                await asyncio.shield(asyncio.wrap_future(write))
-            except StorageError:
-                if self._write is write:
-                    self._write_soon()  # the next flush tries again
-                raise
+            await asyncio.shield(asyncio.wrap_future(self._write))
 
     def close(self) -> None:
         """Ends the writer after its last write."""

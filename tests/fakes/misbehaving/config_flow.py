@@ -55,3 +55,20 @@ class Flow(ConfigFlow):
             return self.form(step_id="reauth", schema=vol.Schema({vol.Required("pin"): Password()}))
         data = {**self.entry.data, "fault": ":"}
         return await self.update_entry(data=data, secrets={"pin": user_input["pin"]})
+
+    async def step_import(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        """A tour of every kind of step."""
+        return self.menu(step_id="tour", options=["pair", "user"])
+
+    async def step_pair(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        async def pair() -> None:
+            raise TimeoutError
+
+        return self.progress(step_id="pair", action="pairing", work=pair, then="paired")
+
+    async def step_paired(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        return self.external(step_id="signed_in", url="https://vendor.example/authorize")
+
+    async def step_signed_in(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        cause = self.progress_error.__cause__ if self.progress_error is not None else None
+        return self.create_entry(title="Tour", data={**(user_input or {}), "failed": type(cause).__name__})
