@@ -145,7 +145,7 @@ class Commander:
             return repeat
         stranger = self._admission.find_stranger(envelope, source)
         if stranger is not None:
-            return Submission(result=self._strange(envelope, stranger))
+            return Submission(result=self._strange(envelope, stranger), is_untold=True)
         times = self._admission.times(envelope, source)
         mark = self._marks.get(envelope.mower_id)
         refusal = self._admission.find_refusal(envelope, times, source, mark)
@@ -166,8 +166,10 @@ class Commander:
             return None
         mower_id = ticket.envelope.mower_id if ticket is not None else known.mower_id if known else None
         if mower_id != envelope.mower_id:
-            return Submission(result=self._strange(envelope, Refusal(reason=SEEN_ELSEWHERE)), is_repeat=True)
-        return Submission(result=known, is_repeat=True)
+            return Submission(
+                result=self._strange(envelope, Refusal(reason=SEEN_ELSEWHERE)), is_repeat=True, is_untold=True
+            )
+        return Submission(result=known, is_repeat=True, is_untold=known is not None)
 
     def _begin(self, ticket: Ticket, times: Times | None, source: Source, group: asyncio.TaskGroup) -> Refusal | None:
         """Puts the command on its way, without waiting for anything."""

@@ -49,3 +49,5 @@ class Submission:
 
     result: CommandResult | None
     is_repeat: bool = False
+    is_untold: bool = False
+    """The result did not go to the commander's `on_result`: whoever asked has to be told."""
