@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -19,10 +19,12 @@ from core.domain.ids import AccountId, UserId, is_safe_id, make_id
 from core.identity.ports import GrantWriter, Rights
 from core.identity.principal import Principal
 from core.identity.standing import Changes
-from core.identity.tables import memberships, role_assignments
+from core.identity.tables import accounts, memberships, role_assignments
 from core.storage.relational import RelationalDatabase
 
 ASSIGNMENTS_PER_ACCOUNT = 5_000
+KEPT_AFTER_END = timedelta(days=90)
+"""An assignment that has ended stays in the list for this long."""
 
 _log = structlog.get_logger(__name__)
 
@@ -149,6 +151,15 @@ class Assignments:
         self._changes.tell(subjects=[row.user_id])
         _log.info("role taken", role=row.role, user_id=row.user_id, by=who.subject)
 
+    async def sweep(self) -> None:
+        """Removes what ended long ago; it gave nothing any more."""
+        ended = role_assignments.c.ends_at <= self._clock.now() - KEPT_AFTER_END
+        query = select(role_assignments.c.account_id, role_assignments.c.assignment_id).where(ended)
+        async with self._database.write() as conn:
+            for account_id, assignment_id in (await conn.execute(query)).all():
+                await conn.execute(delete(role_assignments).where(_is(account_id, assignment_id)))
+                await self._writer.revoke(conn, account_id=account_id, assignment_id=assignment_id)
+
     # Parts of larger transactions
 
     async def insert(
@@ -208,6 +219,8 @@ class Assignments:
     async def demand_owner(self, conn: AsyncConnection, account_id: AccountId) -> None:
         """ConflictError unless the account has an enabled owner without an end."""
         now = self._clock.now()
+        # Where several processes write, two owners must not remove each other at the same moment.
+        await conn.execute(select(accounts.c.account_id).where(accounts.c.account_id == account_id).with_for_update())
         query = (
             select(func.count())
             .select_from(role_assignments)

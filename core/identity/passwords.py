@@ -70,8 +70,9 @@ class PasswordHasher:
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
 
     def _matches(self, kept: str | None, password: str) -> bool:
+        stand_in = self._stand_in()  # made by whoever comes first, known or not: strangers must not take longer
         try:
-            return self._engine.verify(self._stand_in() if kept is None else kept, _normal(password))
+            return self._engine.verify(stand_in if kept is None else kept, _normal(password))
         except InvalidHashError:
             _log.error("a kept password hash is damaged")
             return False

@@ -91,6 +91,7 @@ class IdentityService:
         now = self._clock.now()
         old = now - REFRESH_TOKEN_TTL
         await self.tokens.sweep()
+        await self.assignments.sweep()
         async with self._database.write() as conn:
             await conn.execute(delete(sessions).where(sessions.c.expires_at <= now))
             await conn.execute(delete(reset_links).where(reset_links.c.expires_at <= now))

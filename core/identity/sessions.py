@@ -103,6 +103,8 @@ class Sessions:
             found = await find_person(conn, login)
         is_right = await self._hasher.verify(None if found is None else found.password_hash, password)
         if found is None or not is_right:
+            # Never the name that was typed: people type passwords into the wrong field.
+            _log.info("sign-in refused", address=address, user_id=None if found is None else found.user_id)
             raise _refused()
         new_hash = await self._hasher.hash(password) if self._hasher.is_outdated(found.password_hash) else None
         async with self._database.write() as conn:

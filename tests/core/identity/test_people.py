@@ -19,6 +19,7 @@ from core.domain.errors import (
 )
 from core.domain.ids import UserId
 from core.identity.accounts import add_member
+from core.identity.assignments import KEPT_AFTER_END as ASSIGNMENT_KEPT
 from core.identity.assignments import NewAssignment, account_ref
 from core.identity.principal import Principal
 from core.identity.service_tokens import KEPT_AFTER_END, TOKEN_LIFE, NewServiceToken
@@ -384,6 +385,23 @@ async def test_a_role_on_something_that_was_removed_can_still_be_taken(house: Ho
         await house.fleet.remove(conn, account_id=ann.account_id, what=ref("site", "home"))
     (one,) = [a for a in await house.service.assignments.visible(ann) if a.level.id == "home"]
     await house.service.assignments.delete(ann, one.assignment_id)
+
+
+async def test_a_role_that_ended_long_ago_is_swept_away(house: House) -> None:
+    ann = await house.owner("ann")
+    ida = await add(house, ann, "ida")
+    soon = house.clock.now() + timedelta(days=1)
+    new = NewAssignment(user_id=ida, role="installer", level=account_ref(ann.account_id), ends_at=soon)
+    view = await house.service.assignments.create(ann, new)
+    house.clock.advance(86_400)
+    await house.service.sweep()
+    assert view in await house.service.assignments.visible(ann)
+    house.clock.advance(ASSIGNMENT_KEPT.total_seconds())
+    await house.service.sweep()
+    (left,) = await house.service.assignments.visible(ann)
+    assert left.role == "owner"
+    async with house.database.read() as conn:
+        assert set((await conn.execute(select(grants.c.subject))).scalars()) == {ann.subject}
 
 
 # Service tokens
