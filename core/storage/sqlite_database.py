@@ -18,6 +18,7 @@ Queues are bounded; callers wait for a place.
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -52,8 +53,10 @@ class SqliteDatabase:
         read_limit_s: float = READ_LIMIT_S,
         sync_after_s: float = limits.COMMIT_WINDOW_S,
         page_limit: int | None = None,
+        sync: Callable[[int], None] = os.fdatasync,
     ) -> None:
-        """`page_limit` bounds the file (pages of 4 KiB): beyond it writes raise StorageFullError."""
+        """`page_limit` bounds the file (pages of 4 KiB): beyond it writes raise StorageFullError. `sync` brings an
+        open file to the disk."""
         self.path = path
         self._migrations = migrations
         self._name = name
@@ -61,6 +64,7 @@ class SqliteDatabase:
         self._read_limit_s = read_limit_s
         self._sync_after_s = sync_after_s
         self._page_limit = page_limit
+        self._sync = sync
         self._hooks: list[Callable[[], None]] = []
         self._writer: WriterThread | None = None
         self._readers: list[ReaderThread] = []
@@ -85,6 +89,7 @@ class SqliteDatabase:
             forget=self._forget,
             sync_after_s=self._sync_after_s,
             page_limit=self._page_limit,
+            sync=self._sync,
             opened=opened,
             ended=ended,
         )

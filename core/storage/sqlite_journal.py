@@ -28,6 +28,8 @@ from core.telemetry.rows import SequencedRow
 BLOCK_ROWS = 1_024
 BLOCK_SPAN_US = 600_000_000
 """A block is at most this long in numbers and in time: what a read scans in vain is bounded by it."""
+SWEEP_BLOCKS = 1_000
+"""Blocks looked at in one transaction when dead ones are deleted."""
 SLICE_WINDOWS = 64
 """How often a read looks further when most rows of a stretch are gone."""
 
@@ -38,6 +40,13 @@ WHERE b.first_seq <= :last AND b.first_seq > :first - {BLOCK_ROWS} AND b.last_se
   AND p.mower_no = m.mower_no AND p.observed_us BETWEEN b.first_us AND b.last_us
   AND p.seq BETWEEN max(b.first_seq, :first) AND min(b.last_seq, :last)
 """
+
+_IS_ALIVE = """EXISTS (
+    SELECT 1 FROM mowers m CROSS JOIN mower_positions p
+    WHERE p.mower_no = m.mower_no AND p.observed_us BETWEEN b.first_us AND b.last_us
+      AND p.seq BETWEEN max(b.first_seq, :after + 1) AND b.last_seq
+)"""
+"""Whether a block still has a row of the track after a number."""
 
 
 class JournalNumbers:
@@ -156,16 +165,34 @@ def read_slice(connection: sqlite3.Connection, after_seq: int, limit: int, last_
     return JournalSlice(first_seq=after_seq + 1, last_seq=reached, rows=tuple(rows))
 
 
+def delete_dead_blocks(connection: sqlite3.Connection, after_seq: int, most: int) -> int | None:
+    """Deletes those of the next `most` blocks that have no row of the track left; where to go on, None at the end.
+    The last block is the counter and stays."""
+    ends = connection.execute(
+        "SELECT first_seq FROM journal_blocks WHERE first_seq > ? AND first_seq < "
+        "(SELECT max(first_seq) FROM journal_blocks) ORDER BY first_seq LIMIT ?",
+        (after_seq, most),
+    ).fetchall()
+    if not ends:
+        return None
+    end = int(ends[-1][0])
+    connection.execute(
+        f"DELETE FROM journal_blocks AS b WHERE first_seq > :begin AND first_seq <= :end AND NOT {_IS_ALIVE}",
+        {"begin": after_seq, "end": end, "after": 0},
+    )
+    return end
+
+
 def _next_seq(connection: sqlite3.Connection, after_seq: int, last_seq: int) -> int | None:
     """A number after which the next living row is at the earliest; None when there is none up to `last_seq`."""
     found = connection.execute(
-        """SELECT min(seq) FROM (
+        f"""SELECT min(seq) FROM (
             SELECT min(seq) AS seq FROM mower_history WHERE seq > :after
             UNION ALL SELECT min(seq) FROM command_timeline WHERE seq > :after
             UNION ALL SELECT * FROM (
-                SELECT max(first_seq, :after + 1) FROM journal_blocks
-                WHERE first_seq > :after - :block AND last_seq > :after AND first_us IS NOT NULL
-                ORDER BY first_seq LIMIT 1))""",
+                SELECT max(b.first_seq, :after + 1) FROM journal_blocks b
+                WHERE b.first_seq > :after - :block AND b.last_seq > :after AND {_IS_ALIVE}
+                ORDER BY b.first_seq LIMIT 1))""",
         {"after": after_seq, "block": BLOCK_ROWS},
     ).fetchone()[0]
     return None if found is None or found > last_seq else int(found)

@@ -64,12 +64,31 @@ _states = msgspec.json.Decoder(MowerState)
 class _Memory:
     """What is known of one mower between two of its states."""
 
-    __slots__ = ("is_changed", "remembered", "state")
+    __slots__ = ("_encoded", "_encoded_history", "is_changed", "remembered", "state")
 
     def __init__(self) -> None:
         self.remembered: Remembered | None = None
         self.state: MowerState | None = None
         self.is_changed = False
+        self._encoded_history: Fingerprint | None = None
+        self._encoded: str | None = None
+
+    def columns(self, number: int, received_us: int) -> Columns:
+        """Values for _UPSERT_LATEST."""
+        known = self.remembered
+        assert known is not None
+        if known.history is not self._encoded_history:
+            self._encoded_history = known.history
+            self._encoded = None if known.history is None else _encoder.encode(known.history).decode()
+        return (
+            number,
+            known.observed_us,
+            received_us,
+            known.history_written_us,
+            self._encoded,
+            _encoder.encode((known.position, known.seen)).decode(),
+            _encoder.encode(self.state),
+        )
 
     @property
     def seen(self) -> Place | None:
@@ -239,22 +258,8 @@ class Recording:
 
     def _save(self, connection: sqlite3.Connection, memories: dict[int, _Memory], received_us: int) -> None:
         """One upsert per mower, of its last state."""
-        for number, memory in memories.items():
-            known = memory.remembered
-            if known is None or memory.state is None:
-                continue
-            connection.execute(
-                _UPSERT_LATEST,
-                (
-                    number,
-                    known.observed_us,
-                    received_us,
-                    known.history_written_us,
-                    None if known.history is None else _encoder.encode(known.history).decode(),
-                    _encoder.encode((known.position, known.seen)).decode(),
-                    _encoder.encode(memory.state),
-                ),
-            )
+        connection.executemany(_UPSERT_LATEST, [memory.columns(no, received_us) for no, memory in memories.items()])
+        for memory in memories.values():
             memory.is_changed = False
 
 

@@ -6,6 +6,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from core.domain import limits
@@ -108,6 +109,9 @@ class SqliteTelemetryStore:
         await self._database.write(hide, durable=True)
         while await self._database.write(purge):
             pass
+        after_seq: int | None = 0
+        while after_seq is not None:
+            after_seq = await self._database.write(partial(_sweep, after_seq))
 
     # -- writes
     async def record_states(
@@ -277,3 +281,7 @@ class SqliteTelemetryStore:
 
     def _make_stream_id(self) -> StreamId:
         return StreamId(make_id(self._clock.now(), self._random_bytes(10)))
+
+
+def _sweep(after_seq: int, connection: sqlite3.Connection) -> int | None:
+    return sqlite_journal.delete_dead_blocks(connection, after_seq, sqlite_journal.SWEEP_BLOCKS)

@@ -44,6 +44,7 @@ class WriterThread(threading.Thread):
         forget: Callable[[], None],
         sync_after_s: float,
         page_limit: int | None,
+        sync: Callable[[int], None],
         opened: Ticket[None],
         ended: Ticket[None],
     ) -> None:
@@ -54,6 +55,7 @@ class WriterThread(threading.Thread):
         self._forget = forget
         self._sync_after_s = sync_after_s
         self._page_limit = page_limit
+        self._sync_file = sync
         self._opened = opened
         self._ended = ended
         self._log_fd: int | None = None
@@ -181,7 +183,7 @@ class WriterThread(threading.Thread):
         try:
             if self._log_fd is None:
                 self._log_fd = os.open(f"{self._path}-wal", os.O_RDONLY)
-            os.fdatasync(self._log_fd)
+            self._sync_file(self._log_fd)
         except OSError as err:
             error = translate(err)
             return error if isinstance(error, StorageError) else StorageError(str(err))
