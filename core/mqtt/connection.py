@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from dataclasses import dataclass
 
 from core.domain.errors import UnavailableError
 
@@ -12,15 +13,23 @@ _ATTEMPT_S = 5.0
 """One address of several must not use up the whole deadline."""
 
 
-async def connect_socket(host: str, port: int, *, tls: bool, ca_file: str | None, timeout_s: float) -> socket.socket:
-    """Resolves, connects and shakes hands within `timeout_s`; UnavailableError otherwise."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Which authorities a TLS connection believes: these (PEM), or the system's when both are None."""
+
+    ca_file: str | None = None
+    ca_pem: str | None = None
+
+
+async def connect_socket(host: str, port: int, *, trust: Trust | None, timeout_s: float) -> socket.socket:
+    """Resolves, connects and (with `trust`) shakes hands, all within `timeout_s`; UnavailableError otherwise."""
     try:
         async with asyncio.timeout(timeout_s):
             sock = await _connect_any(host, port)
-            if not tls:
+            if trust is None:
                 return sock
             try:
-                return await _shake_hands(sock, host, ca_file)
+                return await _shake_hands(sock, host, trust)
             except BaseException:
                 sock.close()
                 raise
@@ -57,8 +66,8 @@ async def _connect_any(host: str, port: int) -> socket.socket:
     raise failure
 
 
-async def _shake_hands(sock: socket.socket, host: str, ca_file: str | None) -> ssl.SSLSocket:
-    context = await asyncio.to_thread(ssl.create_default_context, cafile=ca_file)
+async def _shake_hands(sock: socket.socket, host: str, trust: Trust) -> ssl.SSLSocket:
+    context = await asyncio.to_thread(ssl.create_default_context, cafile=trust.ca_file, cadata=trust.ca_pem)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     wrapped = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
     try:

@@ -27,7 +27,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from core.domain.errors import MowdeckError, UnauthenticatedError, UnavailableError
-from core.mqtt.connection import connect_socket
+from core.mqtt.connection import Trust, connect_socket
 
 TIMEOUT_S = 10.0
 PENDING_MAX = 1_000
@@ -45,13 +45,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """Where a broker listens. With `tls` its certificate is always verified, against `ca_file` (PEM) or, without
-    one, against the system's authorities."""
+    """Where a broker listens. With `tls` its certificate is always verified, against `ca_file` or `ca_pem` (both PEM)
+    or, without them, against the system's authorities."""
 
     host: str
     port: int
     tls: bool = False
     ca_file: str | None = None
+    ca_pem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,9 +371,8 @@ async def open_session(
 ) -> AsyncIterator[MqttSession]:
     """A connected session; it is closed on leaving. The client id is random unless given: who knows an id could
     otherwise throw its owner out."""
-    sock = await connect_socket(
-        address.host, address.port, tls=address.tls, ca_file=address.ca_file, timeout_s=timeout_s
-    )
+    trust = Trust(ca_file=address.ca_file, ca_pem=address.ca_pem) if address.tls else None
+    sock = await connect_socket(address.host, address.port, trust=trust, timeout_s=timeout_s)
     engine = _Engine(sock, client_id=client_id or f"md{secrets.token_hex(10)}", clean_session=clean)
     engine.username_pw_set(credential.username, credential.password)
     if will is not None:

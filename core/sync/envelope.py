@@ -67,6 +67,14 @@ def import_public_key(text: str) -> Ed25519PublicKey:
         raise InvalidInputError.of("public_key", "must be 32 bytes as base64url") from err
 
 
+def import_jwk(jwk: Mapping[str, Any]) -> tuple[str, Ed25519PublicKey]:
+    """Key id and key of a JWK as `public_jwk` writes it; InvalidInputError for any other kind of key."""
+    kid, x = jwk.get("kid"), jwk.get("x")
+    if (jwk.get("kty"), jwk.get("crv")) != ("OKP", "Ed25519") or not isinstance(kid, str) or not isinstance(x, str):
+        raise InvalidInputError.of("relay_keys", "must be Ed25519 keys with a kid")
+    return kid, import_public_key(x)
+
+
 def key_id_of(key: Ed25519PublicKey) -> str:
     """The key's thumbprint (RFC 7638, RFC 8037 appendix A.3): its natural key id."""
     canonical = msgspec.json.encode({"crv": "Ed25519", "kty": "OKP", "x": export_public_key(key)})

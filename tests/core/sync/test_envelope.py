@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core.domain.commands import IssuedBy, Priority, StartMow
 from core.domain.errors import InvalidInputError, MalformedMessageError, SignatureError, SyncError
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId
-from core.sync.envelope import export_public_key, import_public_key, key_id_of, public_jwk, sign, verify
+from core.sync.envelope import export_public_key, import_jwk, import_public_key, key_id_of, public_jwk, sign, verify
 from core.sync.messages import CommandEnvelope, encode
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -129,6 +129,10 @@ def test_the_thumbprint_is_the_standards() -> None:
     # RFC 8037, appendix A.2 and A.3
     key = import_public_key("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
     assert key_id_of(key) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+    assert import_jwk(public_jwk(key, "k1"))[0] == "k1"
+    assert export_public_key(import_jwk(public_jwk(key, "k1"))[1]) == export_public_key(key)
+    with pytest.raises(InvalidInputError):
+        import_jwk({"kty": "RSA", "kid": "k1", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"})
     assert public_jwk(key, "k1") == {
         "kty": "OKP",
         "crv": "Ed25519",
