@@ -31,6 +31,10 @@ AREAS_BYTES = 256 * 1024
 """Area outlines of one mower that the relay keeps; more are kept without their rings."""
 
 
+REMOVED_HERE = "was removed from the fleet; remove it on the box too, or link the box again to have it back"
+"""A box keeps what its household has set up, whatever the fleet removes."""
+
+
 @dataclass(slots=True)
 class _Findings:
     """What one hello brought."""
@@ -38,8 +42,6 @@ class _Findings:
     directory: list[DirectoryEntry] = field(default_factory=list)
     duplicates: list[MowerNote] = field(default_factory=list)
     refused: list[MowerNote] = field(default_factory=list)
-    is_list_stale: bool = False
-    """Whether the box has to hear the list of registrations again."""
 
 
 class Inventory:
@@ -74,7 +76,7 @@ class Inventory:
         if found.directory:
             self._hierarchy.changed()
             await self._store.put_directory(found.directory)
-        if found.directory or found.is_list_stale:
+        if found.directory:
             await self._registrar.publish(edge_id)
         else:
             await self._registrar.ensure_published(edge_id)
@@ -86,9 +88,9 @@ class Inventory:
         found = _Findings()
         items = {item.mower_id: item for item in hello.mowers[:INVENTORY_SIZE]}
         removed = await self._unheard_removals(connection, EdgeId(edge.edge_id), set(items))
-        found.is_list_stale = bool(removed)
         for mower_id, item in items.items():
             if mower_id in removed:
+                found.refused.append(MowerNote(mower_id=mower_id, reason=REMOVED_HERE))
                 continue
             row = (await connection.execute(sa.select(MOWERS).where(MOWERS.c.mower_id == mower_id))).one_or_none()
             if row is None:

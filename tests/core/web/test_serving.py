@@ -7,31 +7,31 @@ import os
 
 import pytest
 
-from cloud_relay.serving import announced, bind, url_of
+from core.web.serving import announced, bind, url_of
 from core.domain.errors import SettingsError
 
 
 def test_free_port_is_told():
-    with bind("127.0.0.1", 0) as sock:
+    with bind("127.0.0.1", 0, section="relay") as sock:
         assert url_of(sock) == f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
 def test_all_addresses_are_told_as_loopback():
-    with bind("0.0.0.0", 0) as sock:
+    with bind("0.0.0.0", 0, section="relay") as sock:
         assert url_of(sock).startswith("http://127.0.0.1:")
 
 
 def test_taken_port_is_a_mistake_of_the_settings():
-    with bind("127.0.0.1", 0) as sock:
+    with bind("127.0.0.1", 0, section="relay") as sock:
         sock.listen()
         with pytest.raises(SettingsError) as caught:
-            bind("127.0.0.1", sock.getsockname()[1])
+            bind("127.0.0.1", sock.getsockname()[1], section="relay")
     assert caught.value.mistakes[0].field == "MOWDECK_RELAY_LISTEN_PORT"
 
 
 def test_address_of_somebody_else():
     with pytest.raises(SettingsError):
-        bind("203.0.113.7", 0)
+        bind("203.0.113.7", 0, section="relay")
 
 
 def test_address_file_lives_as_long_as_the_relay(tmp_path):
