@@ -39,6 +39,7 @@ class CommandBox:
         self.quality = ClockQuality.SYNCHRONISED
         self.capabilities = CAPABILITIES
         self.results: list[CommandResult] = []
+        self._listeners: list[Callable[[CommandResult], None]] = []
         self.changed = asyncio.Event()
         self.link: FakeLink | None = None
         self.wrap: Callable[[Ledger], Ledger] = lambda ledger: ledger
@@ -86,6 +87,13 @@ class CommandBox:
     def _take(self, result: CommandResult) -> None:
         self.results.append(result)
         self.changed.set()
+        for listener in self._listeners:
+            listener(result)
+
+    def hear(self, listener: Callable[[CommandResult], None]) -> Callable[[], None]:
+        """Results also go to `listener`, until the undo is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def show(self, activity: Activity, **fields: object) -> None:
         seen: MowerState = state(activity, **{"connectivity": Connectivity.ONLINE, **fields})
