@@ -46,7 +46,7 @@ CLOSE_DEADLINE_S = 5.0
 IMPORT_DEADLINE_S = 30.0
 SETUP_DEADLINE_S = 60.0
 """`create` and the first `mowers()` of a config entry together."""
-STEP_DEADLINE_S = 60.0
+STEP_DEADLINE_S = 45.0
 """One step of a config flow."""
 FLOW_TTL_S = 1800.0
 FLOWS_OPEN = 32

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ImportThreads(Generic[T]):
-    """At most one thread per name: who comes second waits for the first's result."""
+    """At most one thread per name: who comes second waits for the first's result; a result is kept, a failure not."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -25,7 +25,7 @@ class ImportThreads(Generic[T]):
     async def call(self, name: str, work: Callable[[], T]) -> T:
         """The result of `work`; IntegrationLoadError past the deadline."""
         future = self._running.get(name)
-        if future is None or future.done():
+        if future is None or (future.done() and future.exception() is not None):  # a failure may have been corrected
             future = self._running[name] = Future()
             threading.Thread(target=_run, args=(future, work), name=f"import {name}", daemon=True).start()
         loop = asyncio.get_running_loop()

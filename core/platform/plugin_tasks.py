@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 import structlog
@@ -60,7 +61,10 @@ class PluginTasks:
             task.cancel()  # a stubborn task goes on making others
 
     def spawn(self, coroutine: Coroutine[object, object, None], name: str) -> None:
-        """Starts a task. IntegrationError when the scope has ended or has too many."""
+        """Starts a task. IntegrationError when the scope has ended or has too many, or when it is no coroutine."""
+        given: object = coroutine
+        if not asyncio.iscoroutine(given):
+            raise IntegrationError(f"{self._owner}: spawn() takes a coroutine, not a {type(given).__name__}")
         if self._is_closed or len(self._spawned) >= PLUGIN_TASKS:
             coroutine.close()
             why = "has ended" if self._is_closed else f"has {PLUGIN_TASKS} tasks already"
@@ -71,9 +75,10 @@ class PluginTasks:
         self._spawned.add(task)
         self._alive.add(task)
         # outside of the plugin's context: what follows is the box's own doing
-        task.add_done_callback(self._on_done, context=self._outside)
+        task.add_done_callback(partial(self._on_done, coroutine), context=self._outside)
 
-    def _on_done(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, coroutine: Coroutine[object, object, None], task: asyncio.Task[None]) -> None:
+        coroutine.close()  # a task that was cancelled before it began never got to it
         self._spawned.discard(task)
         self._alive.discard(task)
         err = None if task.cancelled() else task.exception()

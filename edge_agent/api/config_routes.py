@@ -5,6 +5,8 @@ Neither data nor secrets of an entry ever come out; a form never shows a passwor
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -30,6 +32,8 @@ from core.web.route import Answer, OnAccount, Request, Route
 
 MANAGE = OnAccount(relation=Relation.CAN_MANAGE_MOWERS)
 TAG = "config"
+RELOAD_WAIT_S = 20.0
+"""How long an answer waits for a reload."""
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
@@ -133,7 +137,9 @@ def _entry_routes(entries: ConfigEntries) -> list[Route]:
 
     async def reload_entry(request: Request) -> EntryView:
         entry_id = _entry_id(request.path)
-        await entries.reload(entry_id)
+        with contextlib.suppress(TimeoutError):  # it goes on, and the answer shows how far it is
+            async with asyncio.timeout(RELOAD_WAIT_S):
+                await entries.reload(entry_id)
         return entries.view(entry_id)
 
     path = "/config/entries/{entry_id}"
