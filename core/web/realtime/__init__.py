@@ -1,0 +1,1 @@
+"""Live states, results and events over WebSockets."""
