@@ -79,25 +79,24 @@ class CommandLedger:
 
         return await self._database.write(job, durable=True)
 
-    async def conclude(self, result: CommandResult) -> bool:
-        """One transition: the entry and its timeline row in one transaction. False, and nothing is written, when
-        the command is that far already. A command that was never admitted only gets its timeline row."""
+    async def conclude(self, result: CommandResult) -> None:
+        """One transition: the entry and its timeline row in one transaction. Nothing is written when the
+        command is that far already. A command that was never admitted only gets its timeline row."""
 
-        def job(connection: sqlite3.Connection) -> bool:
+        def job(connection: sqlite3.Connection) -> None:
             known = _find(connection, result.command_id)
             if known is not None:
                 if not does_advance(known.status, known.reason, result.status):
-                    return False
+                    return
                 connection.execute(
                     "UPDATE command_ledger SET status = ?, reason = ?, updated_us = ? WHERE command_id = ?",
                     (STATUS_CODES[result.status], result.reason, to_us(result.at), result.command_id),
                 )
             row = TimelineRow(result=result)
-            is_new = insert_result(connection, row, self._directory, self._numbers, keeps_unknown=True)
+            insert_result(connection, row, self._directory, self._numbers, keeps_unknown=True)
             self._numbers.save(connection)
-            return is_new
 
-        return await self._database.write(job, durable=True)
+        await self._database.write(job, durable=True)
 
     async def entry(self, command_id: CommandId) -> LedgerEntry | None:
         """What is known of a command."""

@@ -39,6 +39,9 @@ PENDING_READS = 64
 READ_LIMIT_S = 10.0
 """A single read may take this long before it is stopped (StorageError)."""
 
+BUSY_TIMEOUT_S = 5.0
+"""How long a write waits for a lock of another process (a backup, an inspection)."""
+
 
 class SqliteDatabase:
     """Opened and closed once; its threads live from `open` to `close`."""
@@ -53,6 +56,7 @@ class SqliteDatabase:
         read_limit_s: float = READ_LIMIT_S,
         sync_after_s: float = limits.COMMIT_WINDOW_S,
         page_limit: int | None = None,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
         sync: Callable[[int], None] = os.fdatasync,
     ) -> None:
         """`page_limit` bounds the file (pages of 4 KiB): beyond it writes raise StorageFullError. `sync` brings an
@@ -64,6 +68,7 @@ class SqliteDatabase:
         self._read_limit_s = read_limit_s
         self._sync_after_s = sync_after_s
         self._page_limit = page_limit
+        self._busy_timeout_s = busy_timeout_s
         self._sync = sync
         self._hooks: list[Callable[[], None]] = []
         self._writer: WriterThread | None = None
@@ -89,6 +94,7 @@ class SqliteDatabase:
             forget=self._forget,
             sync_after_s=self._sync_after_s,
             page_limit=self._page_limit,
+            busy_timeout_s=self._busy_timeout_s,
             sync=self._sync,
             opened=opened,
             ended=ended,

@@ -119,10 +119,10 @@ class SqliteTelemetryStore:
         states: Sequence[tuple[MowerId, AccountId, MowerState]],
         *,
         received_at: datetime,
-        only_latest: bool = False,
+        latest_only: bool = False,
     ) -> Sequence[Written]:
         return await self._database.write(
-            lambda connection: self._recording.record(connection, states, received_at, only_latest=only_latest)
+            lambda connection: self._recording.record(connection, states, received_at, latest_only=latest_only)
         )
 
     async def record_results(self, rows: Sequence[TimelineRow]) -> int:

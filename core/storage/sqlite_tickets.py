@@ -20,7 +20,7 @@ _FULL_CODES = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqli
 class Ticket(Generic[T]):
     """One job and the future of whoever waits for it. Made on the loop, settled from the thread."""
 
-    __slots__ = ("_done", "_loop", "durable", "error", "future", "job", "result")
+    __slots__ = ("_done", "_loop", "durable", "error", "future", "is_delivered", "job", "result")
 
     def __init__(self, job: Job[T], done: Callable[[], None], *, durable: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
@@ -30,6 +30,7 @@ class Ticket(Generic[T]):
         self.durable = durable
         self.result: T | None = None
         self.error: Exception | None = None
+        self.is_delivered = False
 
     def settle(self) -> None:
         """On the loop: wakes the waiter, unless it was cancelled, and gives the place in the queue back."""
@@ -53,6 +54,8 @@ def deliver(tickets: Sequence[Ticket[Any]]) -> None:
         for ticket in tickets:
             ticket.settle()
 
+    for ticket in tickets:
+        ticket.is_delivered = True
     if tickets:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             tickets[0]._loop.call_soon_threadsafe(settle)  # noqa: SLF001  (this module's own class)

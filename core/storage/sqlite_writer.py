@@ -19,8 +19,6 @@ from core.storage.sqlite_tickets import Ticket, deliver, translate
 
 GROUP_JOBS = 64
 """Jobs in one transaction at most."""
-BUSY_TIMEOUT_S = 5.0
-"""How long to wait for a lock of another process (a backup, an inspection)."""
 WAL_LIMIT_BYTES = 8 * 1024 * 1024
 """What the log is cut back to after a checkpoint that found it longer."""
 
@@ -44,6 +42,7 @@ class WriterThread(threading.Thread):
         forget: Callable[[], None],
         sync_after_s: float,
         page_limit: int | None,
+        busy_timeout_s: float,
         sync: Callable[[int], None],
         opened: Ticket[None],
         ended: Ticket[None],
@@ -55,6 +54,7 @@ class WriterThread(threading.Thread):
         self._forget = forget
         self._sync_after_s = sync_after_s
         self._page_limit = page_limit
+        self._busy_timeout_s = busy_timeout_s
         self._sync_file = sync
         self._opened = opened
         self._ended = ended
@@ -72,20 +72,38 @@ class WriterThread(threading.Thread):
             self._opened.deliver()
             return
         self._opened.deliver()
+        group: list[Ticket[Any]] = []
         try:
             while not self._is_ending:
                 group = self._next_group()
                 if group:
                     self._commit(connection, group)
             self._ended.error = self._sync()
+        except Exception as err:  # noqa: BLE001  (a fire door: nobody may wait for ever for a thread that is gone)
+            _log.exception("the writer of a database has broken down", database=self._path.name)
+            self._refuse_the_rest(group, translate(err))
         finally:
             self._close(connection)
             self._ended.deliver()
 
+    def _refuse_the_rest(self, group: list[Ticket[Any]], reason: Exception) -> None:
+        error = StorageError(f"the writer has broken down: {reason}", hint="Start the service again.")
+        refused = [ticket for ticket in group if not ticket.is_delivered]
+        while True:
+            for ticket in refused:
+                ticket.error = error
+            deliver(refused)
+            following = None if self._is_ending else self.inbox.get()
+            if following is None:
+                return
+            refused = [following]
+
     def _connect(self) -> sqlite3.Connection:
         if not self._path.exists():  # tracks are private: not left to the umask
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(self._path, isolation_level=None, timeout=BUSY_TIMEOUT_S, cached_statements=256)
+        connection = sqlite3.connect(
+            self._path, isolation_level=None, timeout=self._busy_timeout_s, cached_statements=256
+        )
         try:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect on a new file only
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]

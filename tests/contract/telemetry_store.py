@@ -314,9 +314,9 @@ async def another_state_of_the_same_instant_replaces_latest(open_store: Open) ->
 async def only_latest_writes_no_rows(open_store: Open) -> None:
     async with open_store("a") as store:
         await settle(store)
-        await store.record_states([(MOWER, HOME, state_at(5))], received_at=at(5), only_latest=True)
+        await store.record_states([(MOWER, HOME, state_at(5))], received_at=at(5), latest_only=True)
         written = await store.record_states(
-            [(MOWER, HOME, state_at(4)), (MOWER, HOME, state_at(6))], received_at=at(6), only_latest=True
+            [(MOWER, HOME, state_at(4)), (MOWER, HOME, state_at(6))], received_at=at(6), latest_only=True
         )
         assert [w.skipped for w in written] == ["older", None]
         assert await histories(store) == []
