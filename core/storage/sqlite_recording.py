@@ -133,7 +133,7 @@ class Recording:
         states: Sequence[tuple[MowerId, AccountId, MowerState]],
         received_at: datetime,
         *,
-        only_latest: bool,
+        latest_only: bool,
     ) -> list[Written]:
         """The write rules for each state; see the port."""
         entries = self._directory.entries(connection)
@@ -151,7 +151,7 @@ class Recording:
             if admitted.state is None:
                 written.append(_skip(f"implausible:{admitted.refused}"))
                 continue
-            into = None if only_latest else pending
+            into = None if latest_only else pending
             written.append(self._apply(connection, number, mower_id, memory, admitted, into))
             if memory.is_changed:
                 touched[number] = memory
