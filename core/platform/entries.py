@@ -280,9 +280,15 @@ class ConfigEntries:
     async def remove(self, entry_id: EntryId) -> None:
         """Unloads and forgets an entry with its secrets, even when its plugin does not let go."""
         life = self._life(entry_id)
-        await self.unload(entry_id)
-        await self.store.remove(entry_id)
-        self._lives.pop(entry_id, None)
+        life.is_removed = True  # a set-up that is on its way comes to nothing
+        try:
+            await self.unload(entry_id)
+            await self.store.remove(entry_id)
+        except BaseException:
+            life.is_removed = False
+            raise
+        if self._lives.pop(entry_id, None) is None:
+            return  # somebody else has removed it meanwhile
         self.secrets.remove(entry_id)
         await self.secrets.flush()
         for callback in self._on_removed:

@@ -91,6 +91,7 @@ class EntryLife:
         self.record = record
         self.state = EntryState.NOT_LOADED
         self.integration: GuardedIntegration | None = None
+        self.is_removed = False
         self._around = around
         self._lock = asyncio.Lock()
         self._tasks: PluginTasks | None = None
@@ -134,8 +135,8 @@ class EntryLife:
         async with self._lock:
             if self.state is EntryState.LOADED:
                 return
-            if self.record.is_disabled:
-                raise ConflictError("the entry is disabled")
+            if self.record.is_disabled or self.is_removed:
+                raise ConflictError(f"the entry is {'removed' if self.is_removed else 'disabled'}")
             if any(not tasks.is_empty for tasks in self._leftovers):
                 raise ConflictError("tasks of the last set-up still run; restart the agent")
             self._leftovers.clear()

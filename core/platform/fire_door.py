@@ -25,13 +25,14 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
-_abandoned: set[asyncio.Future[Any]] = set()
+_abandoned: set[asyncio.Task[Any]] = set()
 """Strong references: the loop holds tasks only weakly, and a collected task ends with a misleading message."""
 
 
 def abandoned() -> tuple[str, ...]:
-    """Names of the plugin tasks that were told to end and still run, for diagnostics."""
-    return tuple(sorted(task.get_name() for task in _abandoned if isinstance(task, asyncio.Task)))
+    """Names of the plugin tasks that were told to end and still run, for diagnostics. `asyncio.run` would wait for
+    them for ever: a process that has closed everything else and finds some here has to leave by `os._exit`."""
+    return tuple(sorted(task.get_name() for task in _abandoned))
 
 
 def as_mowdeck_error(err: BaseException, where: str) -> MowdeckError:

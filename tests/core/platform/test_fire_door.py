@@ -10,7 +10,7 @@ import pytest
 from core.domain.errors import AuthFailedError, IntegrationError, LinkLostError, LinkTimeoutError, MowdeckError
 from core.domain.limits import PLUGIN_TASKS
 from core.platform.containment import containing_tasks, current_scope
-from core.platform.fire_door import as_mowdeck_error, call, call_now, text_of
+from core.platform.fire_door import abandoned, as_mowdeck_error, call, call_now, text_of
 from core.platform.plugin_log import MAX_LINE, PluginLog, Redactor
 from core.platform.plugin_tasks import MAX_INNER_TASKS, PluginTasks
 from tests.fakes.misbehaving import faults
@@ -54,8 +54,11 @@ async def test_deadlines_hold_against_the_stubborn():
     with pytest.raises(LinkTimeoutError):
         await call(lambda: faults.swallow_cancellation(0.6), where="deaf", deadline_s=0.05, close_deadline_s=0.05)
     assert loop.time() - began < 0.5
+    assert "deaf" in abandoned()
     (deaf,) = (task for task in asyncio.all_tasks() if task.get_name() == "deaf")
     await asyncio.wait({deaf})
+    await asyncio.sleep(0)
+    assert "deaf" not in abandoned()
 
 
 async def test_a_cancelled_caller_takes_the_plugin_along():

@@ -32,12 +32,12 @@ def loader_of(tmp_path: Path, **options: float) -> Loader:
 
 
 async def test_manifests_are_read_without_importing(tmp_path: Path):
-    write(tmp_path / "custom", code="raise SystemExit('imported!')")
+    write(tmp_path / "custom", "unread", code="raise SystemExit('imported!')")
     loader = loader_of(tmp_path)
-    assert set(loader.manifests()) == {"acme"}
-    assert "mowdeck_custom.acme" not in sys.modules
+    assert set(loader.manifests()) == {"unread"}
+    assert "mowdeck_custom.unread" not in sys.modules
     with pytest.raises(IntegrationLoadError):
-        await loader.load("acme")
+        await loader.load("unread")
 
 
 async def test_the_operators_folder_wins(tmp_path: Path):
