@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,16 +24,18 @@ def register(
     """Make the owner account: of a new box, or of a new household or company on a relay."""
     with told(as_json=as_json):
         name = username or typer.prompt("User name")
-        body = {"username": name, "password": _password(is_new=True), "account_name": account or name}
-        _sign_in(host, "/identity/register", body, name, as_json=as_json)
+        password = _password(is_new=True)
+        with HostClient(load_settings(os.environ), host) as client:
+            body = {"username": name, "password": password, "account_name": account or name}
+            client.request("POST", "/identity/register", body=body, is_public=True)
+        _sign_in(host, name, password, as_json=as_json)
 
 
 def sign_in(host: HostArgument, username: UserOption = None, as_json: JsonOption = False) -> None:
     """Sign in at a box or relay; later commands use it."""
     with told(as_json=as_json):
         name = username or typer.prompt("User name")
-        body = {"username": name, "password": _password(is_new=False)}
-        _sign_in(host, "/identity/session", body, name, as_json=as_json)
+        _sign_in(host, name, _password(is_new=False), as_json=as_json)
 
 
 def sign_out(host: HostOption = None, as_json: JsonOption = False) -> None:
@@ -48,9 +50,10 @@ def _password(*, is_new: bool) -> str:
     return given if given is not None else str(typer.prompt("Password", hide_input=True, confirmation_prompt=is_new))
 
 
-def _sign_in(host: str, path: str, body: dict[str, Any], name: str, *, as_json: bool) -> None:
+def _sign_in(host: str, name: str, password: str, *, as_json: bool) -> None:
     with HostClient(load_settings(os.environ), host) as client:
-        tokens = client.request("POST", path, body=body, is_public=True)
+        body = {"username": name, "password": password}
+        tokens = client.request("POST", "/identity/session", body=body, is_public=True)
         client.keep(tokens, name, is_last=True)
         if as_json:
             print_json({"host": client.host, "username": name})

@@ -77,7 +77,8 @@ def sign_in_at(stack: ExitStack, home: Path, host: HostProcess) -> HostClient:
     try:
         tokens = client.request("POST", "/identity/session", body=body, is_public=True)
     except MowdeckError:  # first start in this folder
-        tokens = client.request("POST", "/identity/register", body={**body, "account_name": "Demo"}, is_public=True)
+        client.request("POST", "/identity/register", body={**body, "account_name": "Demo"}, is_public=True)
+        tokens = client.request("POST", "/identity/session", body=body, is_public=True)
     client.keep(tokens, USERNAME, is_last=True)
     return client
 
@@ -89,7 +90,7 @@ def _add_mowers(on_edge: HostClient, time_scale: float) -> list[str]:
             flow = on_edge.post("/config/flows", {"domain": "simulator"})
             data = {"name": name, "seed": seed, "mowers": 1, "time_scale": time_scale}
             done = on_edge.post(f"/config/flows/{flow['flow_id']}", {"user_input": data})
-            if done["type"] != "create_entry":
+            if done["result"]["type"] != "create_entry":
                 raise UnavailableError(f"the simulator was not set up: {done}")
     until("the mowers report", lambda: len(on_edge.get("/telemetry/states")["items"]) >= len(MOWERS))
     return [m["mower_id"] for m in on_edge.get("/fleet/mowers")["items"]]

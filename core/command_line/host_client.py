@@ -122,7 +122,7 @@ class HostClient:
             host=self.host,
             username=username,
             access_token=tokens["access_token"],
-            access_expires_at=datetime.now(UTC) + timedelta(seconds=float(tokens["expires_in"])),
+            access_expires_at=datetime.fromisoformat(tokens["expires_at"]),
             refresh_token=tokens["refresh_token"],
         )
         self._sign_ins.put(sign_in, is_last=is_last)

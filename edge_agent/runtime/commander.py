@@ -82,8 +82,7 @@ class Commander:
         self._marks: dict[MowerId, StopMark] = {}
         self._group: asyncio.TaskGroup | None = None
         self._ready = asyncio.Event()
-        self.counts: Counter[str] = Counter()
-        """Results by status, since the start."""
+        self._counts: Counter[str] = Counter()
 
     # -- life
 
@@ -100,6 +99,11 @@ class Commander:
             finally:
                 self._group = None
                 self._ready.clear()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Results by status since the start, and commands that were not this household's (`stranger`)."""
+        return dict(self._counts)
 
     async def wait_ready(self) -> None:
         """Returns once commands are taken."""
@@ -285,7 +289,7 @@ class Commander:
             self._seen.popitem(last=False)
 
     def _publish(self, result: CommandResult) -> None:
-        self.counts[result.status.value] += 1
+        self._counts[result.status.value] += 1
         if result.status in FINAL:
             self._remember(result)
         try:
@@ -295,7 +299,7 @@ class Commander:
 
     def _strange(self, envelope: CommandEnvelope, refusal: Refusal) -> CommandResult:
         """An answer that is not written down: the command is not one of this household's."""
-        self.counts["stranger"] += 1
+        self._counts["stranger"] += 1
         _log.warning("command refused", command_id=envelope.command_id, reason=refusal.reason)
         return CommandResult(
             command_id=envelope.command_id,

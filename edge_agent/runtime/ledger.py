@@ -34,9 +34,9 @@ class Ledger(Protocol):
         earlier entry is returned."""
         ...
 
-    async def conclude(self, result: CommandResult) -> bool:
-        """One transition: the entry and its timeline row in one transaction, durable on return. False, and nothing
-        is written, when the command is that far already."""
+    async def conclude(self, result: CommandResult) -> None:
+        """One transition: the entry and its timeline row in one transaction, durable on return. Nothing is written
+        when the command is that far already."""
         ...
 
     async def entry(self, command_id: CommandId) -> LedgerEntry | None:
@@ -107,8 +107,8 @@ class SafeLedger:
     async def recent(self, since: datetime) -> Sequence[LedgerEntry]:
         try:
             return await self._ledger.recent(since)
-        except StorageError as err:
-            _log.error("earlier commands cannot be read", code=err.code, detail=err.detail)
+        except (StorageError, msgspec.MsgspecError) as err:  # the latter: written by another version
+            _log.error("earlier commands cannot be read", error=str(err))
             return ()
 
     async def catch_up(self) -> bool:

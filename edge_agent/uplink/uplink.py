@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from core.domain.commands import CommandResult
-from core.domain.errors import MowdeckError, UnauthenticatedError
+from core.domain.errors import MowdeckError, UnauthenticatedError, UnavailableError
 from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, BootId, MowerId
 from core.domain.mower import MowerState
@@ -49,6 +49,8 @@ _log = structlog.get_logger(__name__)
 
 LIVE_DEADLINE_S = 5.0
 """A live state that the socket has not taken by then is late anyway."""
+BATCH_DEADLINE_S = 60.0
+"""A full batch may take this long on a very slow line before the connection counts as broken."""
 GOODBYE_S = 1.0
 REFUSED_PAUSE_S = 60.0
 """A refused credential is not tried more often: the link was probably ended on the other side."""
@@ -85,6 +87,7 @@ class Uplink:
         self._random = random
         self._facts = facts
         self._handle_registrations = on_registrations
+        self._states = states
         self._pause = pause
         self._live = LiveLane(link.edge_id, redate=self._redate)
         self._outbox = Outbox(link.edge_id)
@@ -190,13 +193,17 @@ class Uplink:
                 clock=self._clock,
                 random=self._random,
                 send_hello=lambda head: self._send_hello(session, head),
-                send_batch=lambda data: session.publish(topic(self._edge_id, UP_JOURNAL), data, qos=1),
+                send_batch=lambda data: session.publish(
+                    topic(self._edge_id, UP_JOURNAL), data, qos=1, timeout_s=BATCH_DEADLINE_S
+                ),
             )
             branches = (DOWN_ACK, DOWN_COMMAND, DOWN_STOP, DOWN_REGISTRATIONS, DOWN_CALL)
             await session.subscribe(*(topic_filter(branch, self._edge_id) for branch in branches))
             await session.publish(will.topic, self._say_status(is_online=True), qos=1, retain=True)
             self._session, self._pump = session, pump
             self._note(is_online=True, since=at, problem=None, code=None)
+            for mower_id, state in self._states().items():
+                self._live.put(mower_id, state)
             _log.info("connected to the relay", host=self._broker.host, port=self._broker.port)
             try:
                 return await run_together(
@@ -204,9 +211,7 @@ class Uplink:
                     {
                         "messages": lambda: consume(session, self._inbound.take),
                         "journal": pump.run,
-                        "live": lambda: self._live.run(
-                            lambda where, data: session.publish(where, data, qos=0, timeout_s=LIVE_DEADLINE_S)
-                        ),
+                        "live": lambda: self._live.run(lambda where, data: _publish_live(session, where, data)),
                         "outbox": lambda: self._outbox.run(lambda where, data: session.publish(where, data, qos=1)),
                     },
                 )
@@ -316,3 +321,12 @@ class Uplink:
             self._note(is_emergency_lane_up=False)
         if was_up or self._status.code != error.code:
             _log.warning("no line to the relay", lane=name, code=error.code, detail=error.detail, retry_in_s=pause_s)
+
+
+async def _publish_live(session: MqttSession, where: str, data: bytes) -> None:
+    """A line too slow for live states is no broken line: the state is late, and the next one is newer."""
+    try:
+        await session.publish(where, data, qos=0, timeout_s=LIVE_DEADLINE_S)
+    except UnavailableError:
+        if not session.is_connected:
+            raise

@@ -1,0 +1,375 @@
+"""The box's composition root: every part is made here and handed what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import signal
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from importlib.metadata import version
+from typing import Any
+
+import aiohttp
+import structlog
+from aiohttp import web
+from core.web.command_routes import command_routes
+from core.web.mower_routes import mower_routes
+from core.web.telemetry_routes import telemetry_routes
+
+from core.domain.clock import Clock, SystemClock
+from core.domain.commands import CommandResult
+from core.domain.errors import StorageError
+from core.domain.events import MowerEvent
+from core.domain.ids import AccountId, EdgeId, MowerId, UserId, make_id
+from core.domain.mower import MowerState
+from core.mqtt.session import BrokerAddress
+from core.storage.sqlite_store import SqliteTelemetryStore
+from core.sync.linking import LinkGrant
+from core.sync.messages import Registrations
+from core.web.access_routes import access_routes
+from core.web.application import build_application
+from core.web.host_routes import HostInfo
+from core.web.identity_routes import identity_routes
+from core.web.ports import LiveState
+from core.web.realtime.hub import RealtimeHub
+from core.web.realtime.socket import RealtimeSocket
+from core.web.realtime.viewer import ViewerParts
+from core.web.route import Route
+from core.web.serving import announced, bind, serve, url_of
+from edge_agent.announcement import Announced, Announcement
+from edge_agent.api.box_routes import box_routes
+from edge_agent.api.config_routes import config_routes
+from edge_agent.api.mower_routes import household_routes
+from edge_agent.box_report import BoxReport
+from edge_agent.clock.keeper import ClockKeeper
+from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
+from edge_agent.household.mower_keeper import MowerKeeper
+from edge_agent.household.registrations import FleetRegistrations
+from edge_agent.household.roster import Roster
+from edge_agent.linking.link_desk import LinkDesk
+from edge_agent.linking.link_store import LinkStore, StoredLink
+from edge_agent.people import People, open_people
+from edge_agent.plugins import Plugins, open_plugins
+from edge_agent.recorder.recorder import Recorder
+from edge_agent.recorder.retention import Retention
+from edge_agent.runtime.admission import Admission, Source
+from edge_agent.runtime.command_desk import LocalCommandDesk
+from edge_agent.runtime.commander import Commander
+from edge_agent.runtime.intake import Intake
+from edge_agent.runtime.ledger import SafeLedger
+from edge_agent.runtime.live import LiveStates
+from edge_agent.runtime.supervisor import Supervisor
+from edge_agent.settings import EdgeSettings
+from edge_agent.uplink.facts import BoxFacts
+from edge_agent.uplink.relay_line import RelayLine
+from edge_agent.uplink.uplink import Uplink
+
+log = structlog.get_logger(__name__)
+
+VERSION = version("mowdeck")
+SWEEP_S = 3600.0
+
+
+async def run(settings: EdgeSettings) -> None:
+    """Runs the box until SIGTERM or SIGINT. MowdeckError when it cannot start."""
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as err:
+        raise StorageError(f"cannot make {settings.data_dir}: {err.strerror}") from err
+    async with AsyncExitStack() as stack:
+        sock = bind(settings.listen_host, settings.listen_port, section="edge")
+        stack.callback(sock.close)
+        wall = SystemClock()
+        people = await stack.enter_async_context(open_people(settings, wall))
+        store = SqliteTelemetryStore(
+            settings.telemetry_path,
+            clock=wall,
+            is_journal=True,
+            history_retention=timedelta(days=settings.history_days),
+            positions_retention=timedelta(days=settings.positions_days),
+        )
+        await store.open()
+        stack.push_async_callback(store.close)
+        plugins = await stack.enter_async_context(open_plugins(settings, wall))
+        box = _Box(settings, wall, people, plugins, store)
+        ending = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ending.set)
+        async with asyncio.TaskGroup() as group:
+            tasks = box.start(group, sock.getsockname()[1])
+            async with serve(box.application(people), sock):
+                with announced(settings.address_path, {"url": url_of(sock)}):
+                    log.info("the box is up", url=url_of(sock), version=VERSION)
+                    await ending.wait()
+                    log.info("the box is ending")
+            await box.wind_down()
+            for task in reversed(tasks):
+                task.cancel()
+
+
+class _Box:
+    """The parts of one running box; only `run` uses it."""
+
+    def __init__(
+        self, settings: EdgeSettings, wall: Clock, people: People, plugins: Plugins, store: SqliteTelemetryStore
+    ) -> None:
+        self.settings = settings
+        self.people = people
+        self.plugins = plugins
+        self.store = store
+        self.clock = ClockKeeper(
+            wall, read_quality=read_kernel_quality, trust="always" if settings.trust_clock else "kernel"
+        )
+        self.boot_id = read_boot_id(otherwise=lambda: make_id(wall.now()))
+        self.links = LinkStore(settings.data_dir)
+        self.identity = self.links.identity()
+        self.hub = RealtimeHub(clock=self.clock)
+        self.roster = Roster(plugins.registry, plugins.entries, people.account)
+        self.live = LiveStates(account_id=people.account.require)
+        self.recorder = Recorder(
+            store=store,
+            clock=self.clock,
+            boot_id=self.boot_id,
+            account_id=people.account.require,
+            on_commit=lambda: self.line.on_growth(),  # noqa: PLW0108  (the line is made later)
+        )
+        self.intake = Intake(
+            clock=self.clock,
+            state_sinks=(self.live.put, self.recorder.put, self._show_state, self._lift_state),
+            event_sinks=(self._show_event, self._lift_event),
+        )
+        self.supervisor = Supervisor(
+            intake=self.intake,
+            clock=self.clock,
+            rng=random.Random(secrets.randbits(64)),
+            on_change=lambda status: self.keeper.note_door(status),  # noqa: PLW0108  (the keeper is made later)
+        )
+        ledger = SafeLedger(store.command_ledger)
+        self.commander = Commander(
+            ledger=ledger,
+            admission=Admission(
+                clock=self.clock, account_of=self._account_of, capabilities=self.supervisor.capabilities
+            ),
+            clock=self.clock,
+            live=self.live,
+            find_link=self.supervisor.open_link,
+            on_result=self._on_result,
+        )
+        self.desk = LocalCommandDesk(
+            commander=self.commander,
+            ledger=ledger,
+            clock=self.clock,
+            edge_id=lambda: EdgeId(self.identity.announced_id),
+            capabilities=self.roster.capabilities,
+        )
+        self.link_desk = LinkDesk(
+            self.links,
+            name=settings.box_name,
+            version=VERSION,
+            clock=self.clock,
+            open_session=aiohttp.ClientSession,
+            on_change=self._on_link,
+        )
+        current = self.link_desk.link
+        self.line = RelayLine(self._make_uplink, None if current is None else current.grant)
+        self.keeper = MowerKeeper(
+            entries=plugins.entries,
+            registry=plugins.registry,
+            supervisor=self.supervisor,
+            intake=self.intake,
+            live=self.live,
+            commander=self.commander,
+            store=store,
+            account=people.account,
+            on_inventory=self.line.on_inventory,
+        )
+        self.fleet = FleetRegistrations(
+            registry=plugins.registry,
+            entries=plugins.entries,
+            loader=plugins.loader,
+            keeper=self.keeper,
+            clock=self.clock,
+        )
+        self.report = BoxReport(
+            settings=settings,
+            version=VERSION,
+            boot_id=self.boot_id,
+            started_at=wall.now(),
+            clock=self.clock,
+            recorder=self.recorder,
+            live=self.live,
+            supervisor=self.supervisor,
+            commander=self.commander,
+            plugins=plugins,
+            link_desk=self.link_desk,
+            line=self.line,
+        )
+        self.account_changed = asyncio.Event()
+        self._subscribe(people)
+
+    # -- life
+
+    def start(self, group: asyncio.TaskGroup, port: int) -> list[asyncio.Task[Any]]:
+        """Every task of the box, in order; they are ended in the opposite one."""
+        parts = {
+            "recorder": self.recorder.run(),
+            "intake": self.intake.run(),
+            "commander": self.commander.run(),
+            "supervisor": self.supervisor.run(),
+            "mower keeper": self.keeper.run(),
+            "retention": Retention(store=self.store, clock=self.clock).run(),
+            "account": self._follow_account(),
+            "sweep": self._sweep(),
+            "link desk": self.link_desk.run(),
+            "relay line": self.line.run(),
+        }
+        tasks: list[asyncio.Task[Any]] = [group.create_task(part, name=name) for name, part in parts.items()]
+        if self.settings.announce:
+            announcement = Announcement(
+                Announced(
+                    announced_id=self.identity.announced_id,
+                    name=self.settings.box_name,
+                    version=VERSION,
+                    port=port,
+                    tls=False,
+                )
+            )
+            tasks.append(group.create_task(announcement.run(), name="announcement"))
+        self.plugins.entries.start()
+        return tasks
+
+    async def wind_down(self) -> None:
+        """Ends the links first, while recorder and line can still take what they have to say."""
+        for record in self.plugins.entries.records():
+            await self.plugins.entries.unload(record.entry_id)
+        await self.recorder.flush()
+
+    async def _follow_account(self) -> None:
+        while True:
+            await self.account_changed.wait()
+            self.account_changed.clear()
+            await self.people.account.load()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.people.identity.sweep()
+            except StorageError as err:
+                log.warning("expired sign-ins could not be removed", detail=err.detail)
+
+    # -- who hears of what
+
+    def _subscribe(self, people: People) -> None:
+        def sign_out(ended: frozenset[str] | None) -> None:
+            self.hub.sign_out(lambda who: ended is None or who.session_id in ended)
+
+        def changed(subjects: frozenset[str] | None) -> None:
+            self.account_changed.set()
+            self.hub.grants_changed(None if subjects is None else {UserId(one) for one in subjects})
+
+        people.grants_changed.subscribe(changed)
+        people.sessions_ended.subscribe(sign_out)
+
+    def _show_state(self, mower_id: MowerId, state: MowerState) -> None:
+        account_id = self.people.account.account_id
+        if account_id is not None:
+            self.hub.publish_state(LiveState(mower_id=mower_id, account_id=account_id, state=state))
+
+    def _lift_state(self, mower_id: MowerId, state: MowerState) -> None:
+        self.line.put_state(mower_id, state)
+
+    def _show_event(self, mower_id: MowerId, event: MowerEvent) -> None:
+        account_id = self.people.account.account_id
+        if account_id is not None:
+            self.hub.publish_event(account_id, mower_id, event)
+
+    def _lift_event(self, mower_id: MowerId, event: MowerEvent) -> None:
+        self.line.put_event(mower_id, event)
+
+    def _on_result(self, result: CommandResult) -> None:
+        self.line.put_result(result)
+        self.line.on_growth()
+        account_id = self.people.account.account_id
+        if account_id is not None:
+            self.hub.publish_result(account_id, result)
+
+    # -- the relay
+
+    def _account_of(self, mower_id: MowerId, source: Source) -> AccountId | None:
+        if not self.roster.is_known(mower_id):
+            return None
+        if source == "local":
+            return self.people.account.account_id
+        link = self.link_desk.link
+        return None if link is None else link.grant.account_id
+
+    def _on_link(self, link: StoredLink | None) -> None:
+        self.line.change(None if link is None else link.grant)
+
+    def _make_uplink(self, link: LinkGrant) -> Uplink:
+        broker = link.broker
+        return Uplink(
+            link,
+            broker=BrokerAddress(host=broker.host, port=broker.port, tls=broker.tls, ca_pem=broker.ca_pem),
+            store=self.store,
+            clock=self.clock,
+            boot_id=self.boot_id,
+            random=random.Random(secrets.randbits(64)).random,
+            facts=lambda: BoxFacts(
+                name=self.settings.box_name,
+                version=VERSION,
+                mowers=self.roster.inventory(),
+                failed_registrations=(*self.roster.failed_registrations(), *self.fleet.refused()),
+            ),
+            submit=lambda envelope, source: self.commander.submit(envelope, source=source),
+            states=self.live.all,
+            account_id=self.people.account.require,
+            on_registrations=self._on_registrations,
+            diagnostics=self.report.diagnostics,
+        )
+
+    async def _on_registrations(self, registrations: Registrations) -> None:
+        if not registrations.is_linked:
+            await self.link_desk.end(by_relay=True)
+            return
+        await self.fleet.apply(registrations)
+        self.line.on_inventory()
+
+    # -- the API
+
+    def application(self, people: People) -> web.Application:
+        """The local API."""
+        parts = ViewerParts(
+            hub=self.hub,
+            verifier=people.identity,
+            authorizer=people.authorizer,
+            live_states=self.live,
+            drive_desk=None,
+            clock=self.clock,
+        )
+        routes: list[Route] = [
+            *identity_routes(people.identity, people.authorizer),
+            *access_routes(people.identity),
+            *mower_routes(self.roster, people.authorizer),
+            *household_routes(self.keeper),
+            *command_routes(self.desk, self.roster, people.authorizer, self.clock),
+            *telemetry_routes(self.store, people.authorizer, self.clock),
+            RealtimeSocket(parts).route(),
+            *config_routes(self.plugins.entries, self.plugins.flows, self.plugins.loader),
+            *box_routes(self.link_desk, self.report.status, self.report.diagnostics),
+        ]
+        host = HostInfo(kind="box", version=VERSION, name=self.settings.box_name, features=("flows", "link"))
+        return build_application(
+            routes,
+            verifier=people.identity,
+            authorizer=people.authorizer,
+            clock=self.clock,
+            host=host,
+            ready_checks={"people": people.authorizer.ping, "commands": self.commander.wait_ready},
+            metrics_token=self.settings.metrics_token,
+            on_shutdown=[self.hub.close],
+        )

@@ -1,0 +1,98 @@
+"""Reads the parts of the running box for its status page and its diagnostics."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from core.domain.ids import BootId
+from edge_agent.box_status import BoxStatus, ClockStatus, find_problems, read_disk
+from edge_agent.clock.keeper import ClockKeeper
+from edge_agent.diagnostics import Diagnostics
+from edge_agent.linking.link_desk import LinkDesk
+from edge_agent.plugins import Plugins
+from edge_agent.recorder.recorder import Recorder
+from edge_agent.runtime.commander import Commander
+from edge_agent.runtime.live import LiveStates
+from edge_agent.runtime.supervisor import Supervisor
+from edge_agent.settings import EdgeSettings
+from edge_agent.uplink.relay_line import RelayLine
+
+
+class BoxReport:
+    """`status` for people, `diagnostics` (redacted) for a report."""
+
+    def __init__(
+        self,
+        *,
+        settings: EdgeSettings,
+        version: str,
+        boot_id: BootId,
+        started_at: datetime,
+        clock: ClockKeeper,
+        recorder: Recorder,
+        live: LiveStates,
+        supervisor: Supervisor,
+        commander: Commander,
+        plugins: Plugins,
+        link_desk: LinkDesk,
+        line: RelayLine,
+    ) -> None:
+        self._settings = settings
+        self._version = version
+        self._boot_id = boot_id
+        self._started_at = started_at
+        self._clock = clock
+        self._recorder = recorder
+        self._supervisor = supervisor
+        self._plugins = plugins
+        self._link_desk = link_desk
+        self._line = line
+        registry, loader = plugins.registry, plugins.loader
+        self._diagnostics = Diagnostics(
+            {
+                "box": self.status,
+                "entries": plugins.entries.views,
+                "integrations": loader.manifests,
+                "integration_problems": lambda: {d: e.detail for d, e in loader.problems().items()},
+                "states": live.all,
+                "commands": lambda: dict(commander.counts),
+            },
+            known=lambda: [text for mower in registry.mowers() for text in (mower.name, mower.key)],
+        )
+
+    def status(self) -> BoxStatus:
+        """How the box is now."""
+        clock = ClockStatus(
+            now=self._clock.now(),
+            is_trusted=self._clock.is_trusted,
+            quality=self._clock.quality.value,
+            skew_s=self._clock.skew_s(),
+        )
+        recorder, link, uplink = self._recorder.status(), self._link_desk.view(), self._line.status()
+        mowers = self._supervisor.statuses()
+        problems = find_problems(
+            clock=clock,
+            recorder=recorder,
+            link=link,
+            uplink=uplink,
+            mowers=mowers,
+            files=(self._plugins.registry.problem, self._line.problem),
+        )
+        return BoxStatus(
+            name=self._settings.box_name,
+            version=self._version,
+            boot_id=self._boot_id,
+            started_at=self._started_at,
+            clock=clock,
+            disk=read_disk(self._settings.telemetry_path),
+            recorder=recorder,
+            link=link,
+            uplink=uplink,
+            mowers=mowers,
+            problems=problems,
+        )
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Everything about the box that says nothing about its household."""
+        return self._diagnostics.snapshot()

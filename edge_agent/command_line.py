@@ -1,0 +1,125 @@
+"""`mowdeck edge ...`: run the box, look at it, add an integration to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from core.command_line.exit_codes import FAILED, USAGE
+from core.command_line.flow_prompts import answer_form
+from core.command_line.host_client import HostClient
+from core.command_line.terminal import HostOption, JsonOption, console, open_host, print_json, told
+from core.domain.errors import MowdeckError, SettingsError
+from core.settings.log import configure_logging
+from edge_agent.settings import load_settings
+
+app = typer.Typer(no_args_is_help=True, help="The box at home: run it, look at it, add integrations.")
+
+
+@app.callback()
+def edge() -> None:
+    """The box at home: run it, look at it, add integrations."""
+
+
+@app.command()
+def run() -> None:
+    """Run the box until SIGTERM or Ctrl-C. Settings: MOWDECK_EDGE_*, docs/settings.md."""
+    try:
+        settings = load_settings(os.environ)
+        configure_logging(settings.log_level, settings.log_format)
+        from edge_agent.app import run as run_box
+
+        asyncio.run(run_box(settings))
+    except SettingsError as err:
+        for mistake in err.mistakes:
+            _complain(f"{mistake.field}: {mistake.reason}")
+        raise typer.Exit(USAGE) from err
+    except MowdeckError as err:
+        _complain(f"{err.detail} ({err.advice})")
+        raise typer.Exit(USAGE) from err
+
+
+@app.command()
+def status(host: HostOption = None, as_json: JsonOption = False) -> None:
+    """Show how the box is: clock, disk, records, link, mowers, and what needs a person."""
+    with told(as_json=as_json), open_host(host) as client:
+        found = client.get("/box/status")
+        if as_json:
+            print_json(found)
+        else:
+            names = {m["mower_id"]: m["name"] for m in client.get("/fleet/mowers")["items"]}
+            _show_status(found, names)
+    if found["problems"]:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def add(
+    domain: Annotated[str, typer.Argument(help="Which integration, e.g. simulator.")],
+    values: Annotated[list[str] | None, typer.Argument(help="name=value for the form's fields.")] = None,
+    host: HostOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add an integration by its own flow; asks for what is not given (never with --json)."""
+    with told(as_json=as_json), open_host(host) as client:
+        view = client.post("/config/flows", {"domain": domain})
+        try:
+            view = _walk(client, view, values or [], can_ask=not as_json and sys.stdin.isatty())
+        except (MowdeckError, KeyboardInterrupt, typer.Abort):
+            client.request("DELETE", f"/config/flows/{view['flow_id']}")
+            raise
+        result = view["result"]
+        if as_json:
+            print_json(result)
+        elif result["type"] == "create_entry":
+            console.print(f"Added: {result['title']}.")
+        else:
+            console.print(f"Not added: {result.get('reason')}.")
+    if result["type"] != "create_entry":
+        raise typer.Exit(FAILED)
+
+
+def _walk(client: HostClient, view: dict[str, Any], values: list[str], *, can_ask: bool) -> dict[str, Any]:
+    given = values
+    while view["result"]["type"] not in {"create_entry", "abort"}:
+        answer = answer_form(view["result"], given, can_ask=can_ask)
+        given = []  # said once; asked again only by a person
+        view = client.post(f"/config/flows/{view['flow_id']}", {"user_input": answer})
+    return view
+
+
+def _show_status(found: dict[str, Any], names: dict[str, str]) -> None:
+    link, uplink, recorder, clock = found["link"], found["uplink"], found["recorder"], found["clock"]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("box", f"{found['name']} ({found['version']}), up since {_local(found['started_at'])}")
+    table.add_row(
+        "clock", ("right" if clock["is_trusted"] else "[yellow]not synchronised[/]") + f" ({clock['quality']})"
+    )
+    table.add_row("records", "being kept" if recorder["is_recording"] else "[yellow]waiting in memory[/]")
+    if found["disk"] is not None:
+        free, used = found["disk"]["free_bytes"] / 2**30, found["disk"]["database_bytes"] / 2**20
+        table.add_row("disk", f"{free:.1f} GiB free, {used:.1f} MiB of records")
+    words = link["status"] if link["status"] != "linked" else f"linked to {link['relay_url']}"
+    if uplink is not None:
+        words += f", {'online' if uplink['is_online'] else '[yellow]offline[/]'}, {uplink['backlog_rows']} rows waiting"
+    table.add_row("relay", words)
+    for door in found["mowers"]:
+        detail = f": {door['detail']}" if door.get("detail") and door["phase"] != "online" else ""
+        table.add_row("mower", f"{names.get(door['mower_id'], door['mower_id'])} {door['phase']}{detail}")
+    console.print(table)
+    for problem in found["problems"]:
+        console.print(f"[yellow]! {problem}[/]", soft_wrap=True)
+
+
+def _local(text: str) -> str:
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"mowdeck edge: {text}\n")
