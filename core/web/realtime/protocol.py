@@ -184,6 +184,8 @@ class Conversation:
                 gone = tuple(m for m in dict.fromkeys(mower_ids) if m in self.followed)
                 self.followed.difference_update(gone)
                 return [Send(Unsubscribed(mower_ids=gone, request_id=request_id))]
+            case Drive(mower_id=mower_id) if not is_safe_id(mower_id):
+                return [Send(Error(code="unauthorized", detail="no drive session is open"))]
             case Drive(mower_id=mower_id, frame=frame):
                 return [Forward(MowerId(mower_id), frame)]
             case Ping(request_id=request_id):

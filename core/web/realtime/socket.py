@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,6 @@ from core.web.route import Public, Request, Route
 
 SEND_BUFFER_BYTES = 128 * 1024
 """Of the kernel: what it holds for a viewer that stopped reading is already too old when it reads again."""
-WRITE_BUFFER_BYTES = 32 * 1024
-"""Of the process, before the writer has to wait."""
 TRANSPORT_FRAME_BYTES = 4 * limits.FRAME_BYTES
 """aiohttp cuts what is larger (1009) before buffering it; the protocol itself refuses above FRAME_BYTES."""
 CLOSE_REPLY_S = 3.0
@@ -57,7 +56,7 @@ class RealtimeSocket:
             autoping=False,
             compress=False,
             max_msg_size=TRANSPORT_FRAME_BYTES,
-            writer_limit=0,  # look at the transport after every frame: the outbox is the buffer, not aiohttp
+            writer_limit=sys.maxsize,  # the viewer looks after the transport itself
             decode_text=False,
         )
         await connection.prepare(request.raw)
@@ -67,7 +66,7 @@ class RealtimeSocket:
         bound_buffers(transport)
         conversation = Conversation(make_id(request.now), now=self._parts.clock.monotonic())
         try:
-            await Viewer(connection, self._parts, conversation, remote=request.remote).run()
+            await Viewer(connection, transport, self._parts, conversation, remote=request.remote).run()
         finally:
             # Nothing that matters is left to flush: after a close handshake all has been read, and a peer that
             # does not read would hold the socket for ever.
@@ -76,8 +75,7 @@ class RealtimeSocket:
 
 
 def bound_buffers(transport: asyncio.Transport) -> None:
-    """Small buffers below the outbox, so that slowness is noticed there, where states are conflated."""
-    transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+    """A small buffer below the outbox, so that slowness is noticed there, where states are conflated."""
     connection = transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)

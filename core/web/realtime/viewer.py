@@ -50,6 +50,10 @@ ASK_DEADLINE_S = 5.0
 """For the verifier, the authorizer, the store of last states and the drive desk."""
 LAST_WORDS_S = 1.0
 """For what is still queued before a close."""
+DRAIN_POLL_S = 0.05
+"""Between two looks at the transport of a viewer that does not read fast enough."""
+WRITE_BUFFER_BYTES = 32 * 1024
+"""In the process, before the writer waits: what is here is no longer conflated."""
 GOODBYE_S = 5.0
 """For the close handshake; then the connection is cut."""
 
@@ -82,12 +86,19 @@ class ViewerParts:
 
 
 class Viewer:
-    """Runs one connection to its end. Used once."""
+    """Runs one connection to its end. Used once. `socket` is prepared and made by socket.py."""
 
     def __init__(
-        self, socket: web.WebSocketResponse[Any], parts: ViewerParts, conversation: Conversation, *, remote: str
+        self,
+        socket: web.WebSocketResponse[Any],
+        transport: asyncio.Transport,
+        parts: ViewerParts,
+        conversation: Conversation,
+        *,
+        remote: str,
     ) -> None:
         self.remote = remote
+        self._transport = transport
         self._socket = socket
         self._parts = parts
         self._hub = parts.hub
@@ -193,11 +204,22 @@ class Viewer:
                 await self._send(frame.data, WSMsgType.TEXT)
 
     async def _send(self, data: bytes, kind: WSMsgType) -> None:
+        await self._socket.send_frame(data, kind)
+        if self._is_drained():
+            return
         try:
             async with asyncio.timeout(self._parts.send_deadline_s):
-                await self._socket.send_frame(data, kind)
+                while not self._is_drained():  # noqa: ASYNC110  (transports tell only their own protocol)
+                    await asyncio.sleep(DRAIN_POLL_S)
         except TimeoutError:
             self.end(CloseCode.SLOW_CONSUMER, "too slow")
+
+    def _is_drained(self) -> bool:
+        """Whether the transport takes more. aiohttp's own drain is not used (`writer_limit`): a cancelled one
+        poisons the next, and with it the close."""
+        if self._transport.is_closing():
+            raise ConnectionResetError("the peer is gone")
+        return self._transport.get_write_buffer_size() <= WRITE_BUFFER_BYTES
 
     async def _watch(self) -> None:
         while not self._ending.is_set():
@@ -338,7 +360,7 @@ class Viewer:
             await self._flush()
         try:
             async with asyncio.timeout(self._parts.goodbye_s):
-                await self._socket.close(code=close.code, message=close.reason.encode())
+                await self._socket.close(code=close.code, message=close.reason.encode(), drain=False)
         except (TimeoutError, OSError):
             pass  # it does not read or has gone; the socket's owner cuts it
 

@@ -401,7 +401,7 @@ async def slow_peer(realtime: Realtime) -> tuple[Peer, ClientSession]:
 
     def small(info: Any) -> socket.socket:
         made = socket.socket(info[0], info[1], info[2])
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 * 1024)
         return made
 
     session = ClientSession(connector=TCPConnector(socket_factory=small))
