@@ -19,6 +19,7 @@ import structlog
 
 from core.domain import limits
 from core.domain.clock import Clock
+from core.domain.errors import NotFoundError
 from core.domain.events import MowerEvent
 from core.domain.ids import MowerId
 from core.domain.mower import MOVING, Activity, Connectivity, LinkKind, MowerState, Signals
@@ -80,10 +81,13 @@ class Intake:
             feed.lane.close()
 
     def open_lane(self, mower_id: MowerId, kind: LinkKind) -> Lane:
-        """The way in for a link that is about to run. The mower is online with its first report."""
-        lane = Lane(mower_id, kind, clock=self._clock, wake=self._wake.set)
-        self._feeds[mower_id].lane = lane
-        return lane
+        """The way in for a link that is about to run. The mower is online with its first report. NotFoundError for
+        a mower that was not added."""
+        feed = self._feeds.get(mower_id)
+        if feed is None:
+            raise NotFoundError(f"the intake does not know mower {mower_id}")
+        feed.lane = Lane(mower_id, kind, clock=self._clock, wake=self._wake.set)
+        return feed.lane
 
     def close_lane(self, lane: Lane) -> None:
         """The link has ended: what it still had to say is taken first, then the mower is offline."""
