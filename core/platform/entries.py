@@ -33,7 +33,7 @@ from core.domain.ids import EntryId, make_id
 from core.domain.limits import CLOSE_DEADLINE_S, ENTRIES, SETUP_DEADLINE_S
 from core.platform.budget import BudgetStore, Sleep
 from core.platform.containment import containing_tasks
-from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, IgnoredDevice
+from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, IgnoredDevice, plain
 from core.platform.entry_life import EntryLife, Http, OnChange, Surroundings
 from core.platform.entry_store import EntryStore
 from core.platform.integration import Integration
@@ -223,8 +223,8 @@ class ConfigEntries:
             source=source,
             created_at=now,
             unique_id=unique_id,
-            data=dict(data or {}),
-            options=dict(options or {}),
+            data=plain(data or {}, "data"),
+            options=plain(options or {}, "options"),
             version=version,
         )
         if record.entry_id in self._lives:
@@ -254,16 +254,16 @@ class ConfigEntries:
     ) -> EntryRecord:
         """Stores changes; what is None stays. Only `is_disabled` acts at once; for the rest `reload` follows."""
         life = self._life(entry_id)
-        if secrets:
-            self.secrets.change(entry_id, secrets)
-            await self.secrets.flush()
         changed = msgspec.structs.replace(
             life.record,
             title=life.record.title if title is None else title,
-            data=life.record.data if data is None else dict(data),
-            options=life.record.options if options is None else dict(options),
+            data=life.record.data if data is None else plain(data, "data"),
+            options=life.record.options if options is None else plain(options, "options"),
             is_disabled=life.record.is_disabled if is_disabled is None else is_disabled,
         )
+        if secrets:
+            self.secrets.change(entry_id, secrets)
+            await self.secrets.flush()
         before, life.record = life.record, changed
         if changed != before:
             try:

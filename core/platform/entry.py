@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 
+from core.domain.errors import InvalidInputError
 from core.domain.ids import EntryId
 from core.domain.mower import MowerDescription
 from core.platform.integration import Entry
@@ -29,6 +31,21 @@ class EntryState(StrEnum):
     MIGRATION_ERROR = "migration_error"
     UNLOAD_FAILED = "unload_failed"
     """Tasks of the plugin would not end; it is not set up again while they live."""
+
+
+DATA_BYTES = 64 * 1024
+
+
+def plain(data: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """A copy as it will come back from the disk, so that a plugin sees the same before and after a restart.
+    InvalidInputError for what is not JSON or too large."""
+    try:
+        text = msgspec.json.encode(data)
+        if len(text) > DATA_BYTES:
+            raise InvalidInputError.of(field, f"more than {DATA_BYTES} bytes")
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError) as err:  # msgspec's errors are ValueErrors
+        raise InvalidInputError.of(field, f"is not JSON ({err})") from err
 
 
 class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):

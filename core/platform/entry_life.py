@@ -24,7 +24,7 @@ from core.domain.ids import EntryId
 from core.domain.limits import RETRY_FIRST_S, RETRY_MAX_S
 from core.domain.mower import MowerDescription
 from core.platform.budget import BudgetStore
-from core.platform.entry import EntryRecord, EntryState, EntryView
+from core.platform.entry import EntryRecord, EntryState, EntryView, plain
 from core.platform.entry_store import EntryStore
 from core.platform.fire_door import call, call_now
 from core.platform.guarded import GuardedIntegration
@@ -218,8 +218,8 @@ class EntryLife:
             record,
             title=fresh.title,
             unique_id=fresh.unique_id,
-            data=dict(fresh.data),
-            options=dict(fresh.options),
+            data=plain(fresh.data, "data"),
+            options=plain(fresh.options, "options"),
             version=fresh.version,
         )
         await self._around.store.put(changed)

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import msgspec
 import structlog
 import voluptuous as vol
 
 from core.domain.errors import IntegrationError, MowdeckError
 from core.platform.fields import errors_of
 from core.platform.fire_door import call
-from core.platform.flow import AbortFlowError, AbortResult, ConfigFlow, FlowContext, FlowResult
+from core.platform.flow import (
+    AbortFlowError,
+    AbortResult,
+    ConfigFlow,
+    ExternalResult,
+    FlowContext,
+    FlowResult,
+    ProgressResult,
+)
 from core.platform.plugin_tasks import PluginTasks
 
 log = structlog.get_logger(__name__)
 
 PROGRESS_DEADLINE_S = 300.0
+RESULT_BYTES = 256 * 1024
 
 
 class StepRunner:
@@ -54,8 +64,9 @@ class StepRunner:
                 return AbortResult(reason="cancelled")
             log.error("flow step failed", domain=domain, step=step, code=err.code, detail=err.detail)
             return AbortResult(reason="unknown")
-        if not isinstance(result, FlowResult):
-            log.error("flow step answered nonsense", domain=domain, step=step, kind=type(result).__name__)
+        mistake = _find_mistake(result, flow)
+        if mistake is not None or not isinstance(result, FlowResult):
+            log.error("flow step answered nonsense", domain=domain, step=step, mistake=mistake)
             return AbortResult(reason="unknown")
         return result
 
@@ -100,3 +111,19 @@ class StepRunner:
             passing=passing,
             context=self._tasks.context(),
         )
+
+
+def _find_mistake(result: object, flow: ConfigFlow) -> str | None:
+    """Why a step's answer cannot be shown to a person."""
+    if not isinstance(result, FlowResult):
+        return f"a {type(result).__name__}"
+    if isinstance(result, ProgressResult) and flow.work is None:
+        return "progress without work"
+    if isinstance(result, ExternalResult) and not str(result.url).startswith(("https://", "http://")):
+        return "an external step that is no web page"
+    try:
+        size = len(msgspec.json.encode(result))
+        msgspec.convert(msgspec.to_builtins(result), FlowResult)
+    except Exception as err:  # noqa: BLE001  (what a plugin has put into it is plugin code, its encoding too)
+        return f"an answer of wrong types ({type(err).__name__})"
+    return None if size <= RESULT_BYTES else f"an answer of {size} bytes"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
+import msgspec
+
 from core.domain.capabilities import Capabilities
 from core.domain.commands import Command
 from core.domain.drive import DriveFrame
@@ -124,7 +126,9 @@ def _checked_mowers(answer: Any, name: str) -> tuple[MowerDescription, ...]:
     for mower in answer:
         if not isinstance(mower, MowerDescription) or not _is_described(mower):
             raise IntegrationError(f"{name}: mowers() returned something that describes no mower")
-        found.setdefault(key_of(mower), mower)
+        # through builtins and back: every field, however deep, has the type that it claims
+        checked = msgspec.convert(msgspec.to_builtins(mower), MowerDescription)
+        found.setdefault(key_of(checked), checked)
     return tuple(found.values())
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.domain.commands import StartMow
-from core.domain.errors import AuthFailedError, ConflictError, LinkLostError, NotFoundError
+from core.domain.errors import AuthFailedError, ConflictError, InvalidInputError, LinkLostError, NotFoundError
 from core.domain.mower import Activity, LinkKind, MowerState
 from core.platform.entry import EntryState
 from core.platform.entry_life import retry_delay_s
@@ -329,3 +329,19 @@ async def test_a_lost_link_error_of_the_entry_is_tried_again(platform: Platform)
     assert platform.state(entry) is EntryState.RETRY
     platform.naps.wake()
     await platform.until(lambda: platform.state(entry) is EntryState.LOADED)
+
+
+@pytest.mark.parametrize("data", [{"x": object()}, {"x": float}, {"x": "y" * 70_000}])
+async def test_data_that_cannot_be_stored_is_refused(platform: Platform, data):
+    with pytest.raises(InvalidInputError):
+        await platform.entries.add(domain="misbehaving", title="a", source="user", data=data)
+    entry = await platform.add()
+    with pytest.raises(InvalidInputError):
+        await platform.entries.update(entry, data=data, secrets={"pin": "unchanged"})
+    assert platform.entries.secrets.for_entry(entry).get("pin") is None
+    assert len(platform.entries.views()) == 1
+
+
+async def test_data_is_the_same_before_and_after_a_restart(platform: Platform):
+    record = await platform.entries.add(domain="misbehaving", title="a", source="user", data={"pair": (1, 2)})
+    assert record.data == {"pair": [1, 2]}

@@ -69,6 +69,17 @@ async def test_errors_of_the_plugin_keep_what_was_typed(platform: Platform):
     }
 
 
+NONSENSE = ["rubbish", "script", "no_work", "wrong_types", "wrong_errors", "huge", "no_json"]
+
+
+@pytest.mark.parametrize("how", NONSENSE)
+async def test_a_step_may_answer_anything(platform: Platform, how: str):
+    flow = await start(platform)
+    end = await platform.flows.advance(flow, {"serial": "x", "fault": f"flow:{how}"})
+    assert end.result == AbortResult(reason="unknown")
+    assert platform.entries.views() == ()
+
+
 @pytest.mark.parametrize(
     "how",
     [

@@ -8,7 +8,15 @@ from typing import Any
 import voluptuous as vol
 
 from core.platform.fields import Password
-from core.platform.flow import ConfigFlow, FlowResult
+from core.platform.flow import (
+    AbortResult,
+    ConfigFlow,
+    CreateEntryResult,
+    ExternalResult,
+    FlowResult,
+    FormResult,
+    ProgressResult,
+)
 
 from . import faults
 
@@ -22,6 +30,18 @@ SCHEMA = vol.Schema(
 CONNECTION_SCHEMA = vol.Schema({vol.Optional("serial"): str, vol.Optional("fault"): str, vol.Optional("count"): int})
 
 
+NONSENSE: dict[str, Any] = {
+    "rubbish": lambda: "done",
+    "script": lambda: ExternalResult(step_id="user", url="javascript:alert(1)"),
+    "no_work": lambda: ProgressResult(step_id="user", action="waiting"),
+    "wrong_types": lambda: FormResult(step_id=7, fields=[object()]),  # type: ignore[arg-type]
+    "wrong_errors": lambda: FormResult(step_id="user", errors=["all of it"]),  # type: ignore[arg-type]
+    "huge": lambda: AbortResult(reason="x" * 1_000_000),
+    "no_json": lambda: CreateEntryResult(title="t", data={"x": object()}),
+}
+"""How -> an answer of a step that is none."""
+
+
 class Flow(ConfigFlow):
     """Setting up a misbehaving mower."""
 
@@ -30,8 +50,8 @@ class Flow(ConfigFlow):
             return self.form(step_id="user", schema=SCHEMA)
         where, _, how = user_input["fault"].partition(":")
         if where == "flow":
-            if how == "rubbish":
-                return "done"  # type: ignore[return-value]
+            if how in NONSENSE:
+                return NONSENSE[how]()
             await faults.apply(how, stubborn_s=1.0)
         await self.set_unique_id(user_input["serial"])
         if how == "error":
