@@ -123,10 +123,6 @@ class Recording:
         """Drops what is remembered (after a rollback)."""
         self._memories.clear()
 
-    def forget_mower(self, mower_no: int) -> None:
-        """Drops what is remembered of one mower (its rows are being removed)."""
-        self._memories.pop(mower_no, None)
-
     def record(
         self,
         connection: sqlite3.Connection,

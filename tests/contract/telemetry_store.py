@@ -611,6 +611,18 @@ async def purging_leaves_nothing_of_one_mower(open_store: Open) -> None:
 
 
 @common
+async def a_mower_that_comes_back_after_a_purge_begins_anew(open_store: Open) -> None:
+    async with open_store("a") as store:
+        await settle(store)
+        for mower in (MOWER, SECOND):
+            await record(store, state_at(0), mower=mower)
+        for mower in (SECOND, MOWER):
+            await store.purge_mower(mower)
+            await store.put_directory([directory_entry(mower)])
+            assert made(await record(store, state_at(0), mower=mower)) == [(True, True, True)]
+
+
+@common
 async def registrations_win_over_seeds(open_store: Open) -> None:
     async with open_store("a") as store:
         seed = directory_entry(MOWER, OTHER, is_seed=True)

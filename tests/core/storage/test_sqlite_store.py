@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import sqlite3
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from core.domain.errors import DatabaseNewerError, StorageError, StorageFullError
+from core.storage.sqlite_journal import BLOCK_ROWS, BLOCK_SPAN_US
 from core.storage.sqlite_store import SqliteTelemetryStore
 from tests.contract import telemetry_store as contract
 from tests.contract.telemetry_store import HOME, MOWER, at, state_at
@@ -94,6 +96,26 @@ async def test_restored_copy_gets_a_new_stream(tmp_path: Path) -> None:
         after = await store.journal_head()
         assert stream == after.stream_id != before.stream_id
         assert (after.acked_seq, after.last_seq) == (0, 2)
+
+
+async def test_blocks_of_the_journal_stay_short_in_numbers_and_in_time(tmp_path: Path) -> None:
+    """What a read of the journal scans in vain is bounded by them."""
+    rng = random.Random(2)
+    async with opened(tmp_path / "a.db") as store:
+        await contract.settle(store)
+        for start in (0, 5_000, 1_000, 900_000):  # forwards, back, and far away
+            states = [(MOWER, HOME, state_at(start + n + rng.random(), north=n % 97 * 5)) for n in range(1_500)]
+            await store.record_states(states, received_at=at(1_000_000))
+        blocks = await store._database.read(
+            lambda connection: connection.execute(
+                "SELECT first_seq, last_seq, first_us, last_us FROM journal_blocks ORDER BY first_seq"
+            ).fetchall()
+        )
+        for first_seq, last_seq, first_us, last_us in blocks:
+            assert last_seq - first_seq < BLOCK_ROWS
+            assert last_us - first_us <= BLOCK_SPAN_US
+        assert [first for first, *_ in blocks[1:]] == [last + 1 for _, last, *_ in blocks[:-1]]
+        assert len(blocks) < 25, "and yet they are few"
 
 
 # -- faults
