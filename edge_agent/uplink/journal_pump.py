@@ -80,8 +80,7 @@ class JournalPump:
             await self._wait(sender)
             while self._acks:
                 await self._perform(sender, sender.on_ack(self._acks.popleft(), self._clock.monotonic()))
-            if self._has_changed:
-                self._has_changed = False
+            if self._has_changed:  # kept while a hello waits for its answer: that one knew nothing of it
                 await self._perform(sender, sender.greet_again(self._clock.monotonic()))
             if self._has_grown and self._clock.monotonic() - self._looked_at >= HEAD_EVERY_S:
                 await self._look(sender)
@@ -132,6 +131,7 @@ class JournalPump:
     async def _act(self, sender: JournalSender, action: Action) -> list[Action]:
         match action:
             case SendHello():
+                self._has_changed = False
                 await self._send_hello(await self._store.journal_head())
             case ReadRows(after_seq, limit):
                 found = await self._store.read_journal(after_seq, limit)

@@ -98,7 +98,7 @@ class Uplink:
             states=states,
             put_state=self.put_state,
             put_reply=self._outbox.put_reply,
-            say_hello=self.on_inventory,
+            say_hello=self._say_hello,
             diagnostics=diagnostics,
         )
         self._inbound = Inbound(
@@ -114,6 +114,8 @@ class Uplink:
         self._pump: JournalPump | None = None
         self._registrations: Registrations | None = None
         self._registrations_arrived = asyncio.Event()
+        self._said: BoxFacts | None = None
+        """What the last hello said."""
         self._hello_sent_at: float | None = None
         self._session: MqttSession | None = None
         self._status = UplinkStatus(is_online=False, is_emergency_lane_up=False, since=clock.now())
@@ -135,7 +137,11 @@ class Uplink:
         self._outbox.put_event(mower_id, event)
 
     def on_inventory(self) -> None:
-        """The box's mowers changed: says hello again."""
+        """The box's mowers may have changed: says hello again if they have."""
+        if self._facts() != self._said:
+            self._say_hello()
+
+    def _say_hello(self) -> None:
         if self._pump is not None:
             self._pump.on_inventory()
 
@@ -246,7 +252,7 @@ class Uplink:
             _log.debug("no goodbye", detail=err.detail)
 
     async def _send_hello(self, session: MqttSession, head: JournalHead) -> None:
-        facts = self._facts()
+        facts = self._said = self._facts()
         hello = Hello(
             wire_version=WIRE_VERSION,
             mowdeck_version=facts.version,

@@ -64,11 +64,25 @@ async def test_hello_and_status(world: LineWorld) -> None:
     await world.relay.until(lambda: world.uplink.status().last_ack_at is not None)
 
 
-async def test_a_new_inventory_is_told(world: LineWorld) -> None:
+async def test_a_new_inventory_is_told_and_an_old_one_is_not(world: LineWorld) -> None:
     await world.relay.until(lambda: world.uplink.status().last_ack_at is not None)
-    await asyncio.sleep(0)
+    world.uplink.on_inventory()
+    world.name = "Another box"
     world.uplink.on_inventory()
     await world.relay.until(lambda: len(world.relay.messages("up/hello")) == 2)
+    assert decode(world.relay.messages("up/hello")[1].payload, Hello).name == "Another box"
+
+
+async def test_a_change_while_a_hello_waits_for_its_answer_is_not_forgotten(tmp_path: Path) -> None:
+    async with line_world(tmp_path, acks=False) as world:
+        world.name = "Another box"
+        world.uplink.on_inventory()
+        await asyncio.sleep(0.05)
+        assert len(world.relay.messages("up/hello")) == 1
+        world.relay.acks = True
+        await world.relay.answer_hello()
+        await world.relay.until(lambda: len(world.relay.messages("up/hello")) == 2)
+        assert decode(world.relay.messages("up/hello")[1].payload, Hello).name == "Another box"
 
 
 async def test_the_relays_clock_is_measured(tmp_path: Path) -> None:

@@ -94,6 +94,10 @@ class FakeRelay:
             self.watermark = max(self.watermark, batch.last_seq)
             await self.say(DOWN_ACK, encode(Ack(stream_id=batch.stream_id, acked_seq=batch.last_seq)))
 
+    async def answer_hello(self) -> None:
+        """Acks the last hello."""
+        await self._answer(self.messages("up/hello")[-1])
+
     async def say(self, branch: str, payload: bytes, tail: str | None = None, *, retain: bool = False) -> None:
         assert self.session is not None
         await self.session.publish(topic(EDGE, branch, tail), payload, qos=1, retain=retain)
@@ -148,6 +152,7 @@ class LineWorld:
         self.box = box
         self.registrations: list[Registrations] = []
         self.pauses: list[float] = []
+        self.name = "Box"
         self.keeper = ClockKeeper(SystemClock(), read_quality=lambda: ClockQuality.SYNCHRONISED)
         self.uplink = self.make()
 
@@ -183,7 +188,7 @@ class LineWorld:
             clock=self.keeper,
             boot_id=BOOT,
             random=random.Random(1).random,
-            facts=lambda: BoxFacts(name="Box", version="0.1", mowers=(item,)),
+            facts=lambda: BoxFacts(name=self.name, version="0.1", mowers=(item,)),
             submit=lambda envelope, source: self.box.commander.submit(envelope, source=source),
             states=lambda: self.box.live.all(),
             account_id=lambda: OURS,
@@ -202,7 +207,9 @@ class RealTimeBox(CommandBox):
 
 
 @asynccontextmanager
-async def line_world(path: Path, *, skew_s: float = 0.0, start: bool = True) -> AsyncIterator[LineWorld]:
+async def line_world(
+    path: Path, *, skew_s: float = 0.0, start: bool = True, acks: bool = True
+) -> AsyncIterator[LineWorld]:
     async with running_mosquitto(path) as broker:
         box = RealTimeBox(path / "telemetry.db")
         box.link = FakeLink()
@@ -210,6 +217,7 @@ async def line_world(path: Path, *, skew_s: float = 0.0, start: bool = True) -> 
         entry = DirectoryEntry(mower_id=MOWER, account_id=AccountId(OURS), edge_id=None, name="Fake")
         await box.store.put_directory([entry])
         relay = FakeRelay(broker, skew_s)
+        relay.acks = acks
         world = LineWorld(broker, relay, box)
         undo = box.hear(world.uplink.put_result)
         try:
