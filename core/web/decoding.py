@@ -131,7 +131,10 @@ def _query_value(texts: list[str], kind: Any) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError("needs an offset from UTC, e.g. 2026-06-01T08:00:00Z (a '+' in a URL is written %2B)")
-        return value.astimezone(UTC)
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:
+            raise ValueError("is outside the years 1 to 9999") from None
     return value
 
 
