@@ -56,15 +56,18 @@ class Ingest:
         self._directory = directory
 
     def ingest(self, connection: sqlite3.Connection, batch: Batch) -> Ingested:
-        """Stores what is new in the batch; see the port. Never moves a watermark back."""
+        """Stores what is new in the batch; see the port. Never moves a watermark back.
+
+        New is what has a new key, not what has a new number: a box that lost its last commits in a power cut gives
+        their numbers to other rows.
+        """
         watermark = read_watermark(connection, batch.edge_id, batch.stream_id) or 0
-        fresh = [item for item in batch.rows if item.seq > watermark]
-        faults = [fault for fault in batch.rejected if fault[0].seq > watermark]
+        faults = list(batch.rejected)
         positions: list[Columns] = []
         histories: list[Columns] = []
         timelines: list[Columns] = []
-        numbers = self._numbers(connection, batch, fresh)
-        for item in fresh:
+        numbers = self._numbers(connection, batch, batch.rows)
+        for item in batch.rows:
             row = item.row
             number = numbers[row.mower_id]
             fault = find_row_fault(row, batch.received_at) if isinstance(number, int) else number
@@ -89,7 +92,7 @@ class Ingest:
         return Ingested(
             acked_seq=max(watermark, batch.last_seq),
             stored=stored,
-            duplicates=len(batch.rows) - len(fresh) + accepted - stored,
+            duplicates=accepted - stored,
             rejected=tuple(fault for fault, _ in faults),
         )
 
