@@ -2,7 +2,7 @@
 
     python -m bench.recording [--json] [--rows N] [--pairs N]
 
-The baseline inserts the very rows that the store made (latest, history, track) with `executemany` into the same
+The baseline inserts the very rows that the store made (latest, history, track, and the open block of the journal) with `executemany` into the same
 schema with the same pragmas, one transaction per batch of the same size, in the main thread, everything prepared
 before the clock starts. The ratio is the median over paired runs on fresh files.
 """
@@ -24,11 +24,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.domain.clock import SystemClock
+from core.domain.clock import SystemClock, to_us
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId
 from core.domain.mower import Activity, Connectivity, MowerState, Position, RtkFix, RtkSource, Signals
 from core.storage.migrations import migrate, read_migrations
 from core.storage.sqlite_columns import HISTORY_COLUMNS, INSERT_HISTORY, INSERT_POSITION, POSITION_COLUMNS
+from core.storage.sqlite_journal import BLOCK_ROWS
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
 from core.telemetry.rows import SequencedRow
@@ -39,6 +40,7 @@ MOWERS = [MowerId(f"01kt134r001h4jwgawxty53z{number:02}") for number in range(5)
 RECORD_BATCHES = (5, 50, 500)
 INGEST_BATCHES = (100, 1_000)
 _LATEST = "INSERT OR REPLACE INTO mower_latest VALUES (?, ?, ?, ?, ?, ?, ?)"
+_BLOCK = "INSERT OR REPLACE INTO journal_blocks VALUES (?, ?, ?, ?)"
 _WATERMARK = "INSERT OR REPLACE INTO edge_streams VALUES (?, ?, ?)"
 
 Item = tuple[MowerId, AccountId, MowerState]
@@ -144,6 +146,8 @@ def rows_of(path: Path, ends: Sequence[int], batches: Sequence[Sequence[Item]]) 
                 taken[sql] += 1
             chosen[sql] = rows[begin : taken[sql]]
         chosen[_LATEST] = [latest[number] for number in sorted({numbers[item[0]] for item in batch})]
+        first = (end - 1) // BLOCK_ROWS * BLOCK_ROWS + 1
+        chosen[_BLOCK] = [(first, end, to_us(START), to_us(START) + end)] if end else []
         prepared.append(chosen)
     return prepared
 
@@ -208,7 +212,7 @@ def measure_ingest(folder: Path, rows: Sequence[SequencedRow], source: Path, siz
     ends = [batch[-1].seq for batch in batches]
     prepared = rows_of(source, ends, [[] for _ in batches])
     for end, batch in zip(ends, prepared, strict=True):
-        batch.pop(_LATEST)
+        del batch[_LATEST], batch[_BLOCK]
         for sql in (INSERT_HISTORY, INSERT_POSITION):
             batch[sql] = [(*row[:2], None, *row[3:]) for row in batch[sql]]
         batch[_WATERMARK] = [(EDGE, STREAM, end)]

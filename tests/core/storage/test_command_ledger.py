@@ -14,7 +14,7 @@ from core.domain.ids import AccountId, CommandId, EdgeId, MowerId
 from core.storage.command_ledger import LedgerEntry
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.messages import CommandEnvelope
-from tests.contract.telemetry_store import EVER, HOME, MOWER, SECOND, at, journal, settle
+from tests.contract.telemetry_parts import EVER, HOME, MOWER, SECOND, at, journal, settle
 from tests.fakes.clock import ManualClock
 
 

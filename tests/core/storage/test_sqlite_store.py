@@ -20,8 +20,9 @@ import pytest
 from core.domain.errors import DatabaseNewerError, StorageError, StorageFullError
 from core.storage.sqlite_journal import BLOCK_ROWS, BLOCK_SPAN_US
 from core.storage.sqlite_store import SqliteTelemetryStore
+from tests.contract import telemetry_parts as parts
 from tests.contract import telemetry_store as contract
-from tests.contract.telemetry_store import HOME, MOWER, at, state_at
+from tests.contract.telemetry_parts import HOME, MOWER, at, state_at
 from tests.fakes.clock import ManualClock
 
 
@@ -47,35 +48,33 @@ async def opened(path: Path, *, is_journal: bool = True, **settings: Any) -> Asy
         await store.close()
 
 
-def opener(folder: Path, *, is_journal: bool) -> contract.Open:
+def opener(folder: Path, *, is_journal: bool) -> parts.Open:
     return lambda name: opened(folder / f"{name}.db", is_journal=is_journal)
 
 
 @pytest.mark.parametrize("check", [*contract.COMMON, *contract.BOX], ids=lambda check: check.__name__)
-async def test_contract_on_the_box(check: contract.Check, tmp_path: Path) -> None:
+async def test_contract_on_the_box(check: parts.Check, tmp_path: Path) -> None:
     await check(opener(tmp_path, is_journal=True))
 
 
 @pytest.mark.parametrize("check", [*contract.COMMON, *contract.RELAY], ids=lambda check: check.__name__)
-async def test_contract_on_the_relay(check: contract.Check, tmp_path: Path) -> None:
+async def test_contract_on_the_relay(check: parts.Check, tmp_path: Path) -> None:
     await check(opener(tmp_path, is_journal=False))
 
 
 async def test_box_and_relay_agree_row_for_row(tmp_path: Path) -> None:
     async with opened(tmp_path / "box.db") as box, opened(tmp_path / "relay.db", is_journal=False) as relay:
         for store in (box, relay):
-            await contract.settle(store)
-        await contract.record(box, *(state_at(n, north=n * 3, battery_percent=100 - n // 7) for n in range(500)))
+            await parts.settle(store)
+        await parts.record(box, *(state_at(n, north=n * 3, battery_percent=100 - n // 7) for n in range(500)))
         stream = (await box.journal_head()).stream_id
         reached = 0
         while (part := await box.read_journal(reached, 64)).last_seq > reached:
-            done = await relay.ingest(
-                contract.EDGE, HOME, stream, part.rows, last_seq=part.last_seq, received_at=at(600)
-            )
+            done = await relay.ingest(parts.EDGE, HOME, stream, part.rows, last_seq=part.last_seq, received_at=at(600))
             await box.acknowledge(done.acked_seq)
             reached = part.last_seq
-        assert await contract.histories(relay) == await contract.histories(box)
-        assert await contract.track(relay) == await contract.track(box)
+        assert await parts.histories(relay) == await parts.histories(box)
+        assert await parts.track(relay) == await parts.track(box)
         assert (await box.journal_head()).acked_seq == reached == 500 + 72
 
 
@@ -88,8 +87,8 @@ async def test_a_relay_keeps_no_journal(tmp_path: Path) -> None:
 
 async def test_restored_copy_gets_a_new_stream(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as store:
-        await contract.settle(store)
-        await contract.record(store, state_at(0))
+        await parts.settle(store)
+        await parts.record(store, state_at(0))
         await store.acknowledge(2)
         before = await store.journal_head()
         stream = await store.restart_stream()
@@ -102,7 +101,7 @@ async def test_blocks_of_the_journal_stay_short_in_numbers_and_in_time(tmp_path:
     """What a read of the journal scans in vain is bounded by them."""
     rng = random.Random(2)
     async with opened(tmp_path / "a.db") as store:
-        await contract.settle(store)
+        await parts.settle(store)
         for start in (0, 5_000, 1_000, 900_000):  # forwards, back, and far away
             states = [(MOWER, HOME, state_at(start + n + rng.random(), north=n % 97 * 5)) for n in range(1_500)]
             await store.record_states(states, received_at=at(1_000_000))
@@ -125,7 +124,7 @@ _WRITER = """
     import asyncio, sys
     from datetime import timedelta
     from pathlib import Path
-    from tests.contract.telemetry_store import HOME, MOWER, at, settle, state_at
+    from tests.contract.telemetry_parts import HOME, MOWER, at, settle, state_at
     from tests.core.storage.test_sqlite_store import make_store
 
     async def main():
@@ -174,11 +173,11 @@ async def test_kill_9_loses_nothing_committed_and_never_reuses_a_number(tmp_path
     for rows in (40, 150, 90):
         said = await _write_until_killed(path, first, rows)
         async with opened(path) as store:
-            history = await contract.histories(store)
+            history = await parts.histories(store)
             assert [row.observed_at for row in history[: said + 1]] == [at(n) for n in range(said + 1)]
             assert len(history) - (said + 1) in {0, 1}, "at most the one that was under way when the process died"
-            assert len(await contract.track(store)) == len(history)
-            sent = {item.seq: item.row for item in await contract.journal(store)}
+            assert len(await parts.track(store)) == len(history)
+            sent = {item.seq: item.row for item in await parts.journal(store)}
             assert sorted(sent) == list(range(1, 2 * len(history) + 1))
             assert {seq: sent[seq] for seq in known} == known, "a number means one row for ever"
             known = sent
@@ -199,17 +198,17 @@ async def _record_until_full(store: SqliteTelemetryStore) -> int:
 async def test_full_disk_is_reported_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with opened(path, page_limit=40) as store:
-        await contract.settle(store)
+        await parts.settle(store)
         written = await _record_until_full(store)
         assert written > 100
-        assert len(await contract.track(store)) == written, "nothing of the failed write stays"
+        assert len(await parts.track(store)) == written, "nothing of the failed write stays"
         latest = await store.latest(HOME, MOWER)
         assert latest is not None
         assert latest.state.observed_at == at(written - 1)
-        rows = await contract.journal(store)
+        rows = await parts.journal(store)
         await store._database.write(lambda connection: connection.execute("PRAGMA max_page_count = 1000").fetchone())
-        await contract.record(store, state_at(written, north=written % 1000 * 3))
-        assert [item.seq for item in await contract.journal(store)][-1] == rows[-1].seq + 1
+        await parts.record(store, state_at(written, north=written % 1000 * 3))
+        assert [item.seq for item in await parts.journal(store)][-1] == rows[-1].seq + 1
 
 
 async def test_a_database_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
@@ -240,7 +239,7 @@ async def test_a_folder_that_is_not_there_is_an_error_of_ours(tmp_path: Path) ->
 
 async def test_tracks_are_private(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as store:
-        await contract.settle(store)
+        await parts.settle(store)
         modes = {file.name: file.stat().st_mode & 0o777 for file in sorted(tmp_path.glob("*"))}  # noqa: ASYNC240
         assert modes == dict.fromkeys(("a.db", "a.db-shm", "a.db-wal"), 0o600)
 
@@ -248,12 +247,12 @@ async def test_tracks_are_private(tmp_path: Path) -> None:
 async def test_two_stores_on_one_file_do_not_mislead_each_other(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with opened(path) as one, opened(path) as two:
-        await contract.settle(one)
-        await contract.record(one, state_at(0))
-        (written,) = await contract.record(two, state_at(1))
+        await parts.settle(one)
+        await parts.record(one, state_at(0))
+        (written,) = await parts.record(two, state_at(1))
         assert (written.latest, written.history) == (True, False), "it has seen what the other wrote"
-        (written,) = await contract.record(one, state_at(0.5))
+        (written,) = await parts.record(one, state_at(0.5))
         assert written.skipped == "older"
-        await contract.record(two, state_at(2, north=9))
-        await contract.record(one, state_at(3, north=18))
-        assert [item.seq for item in await contract.journal(one)] == list(range(1, 7))
+        await parts.record(two, state_at(2, north=9))
+        await parts.record(one, state_at(3, north=18))
+        assert [item.seq for item in await parts.journal(one)] == list(range(1, 7))

@@ -16,7 +16,7 @@ from core.domain.mower import BladeHeight, MowerError, MowerState, Position, Sig
 from core.telemetry.admission import Admitted, admit, find_row_fault
 from core.telemetry.rows import HistoryRow, PositionRow
 from core.telemetry.significance import Place
-from tests.contract.telemetry_store import history_at, position_at
+from tests.contract.telemetry_parts import history_at, position_at
 from tests.fakes.clock import START
 
 NAN, INF = math.nan, math.inf

@@ -24,7 +24,7 @@ from core.telemetry.significance import (
     position_row,
     remember,
 )
-from tests.contract.telemetry_store import state_at
+from tests.contract.telemetry_parts import state_at
 
 
 def follow(states: list[MowerState]) -> tuple[list[float], list[float]]:
