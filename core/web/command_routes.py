@@ -63,7 +63,7 @@ class CommandAccepted(msgspec.Struct, frozen=True, kw_only=True):
 class CommandPage(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first. `next_before` is the `before` of the next page, absent on the last."""
 
-    commands: tuple[CommandView, ...]
+    items: tuple[CommandView, ...]
     next_before: CommandId | None = None
 
 
@@ -167,7 +167,7 @@ class _CommandHandlers:
             request.who.account_id, MowerId(request.path["mower_id"]), before=before, limit=query.limit + 1
         )
         page = tuple(found[: query.limit])
-        return CommandPage(commands=page, next_before=page[-1].command_id if len(found) > query.limit else None)
+        return CommandPage(items=page, next_before=page[-1].command_id if len(found) > query.limit else None)
 
     async def show_command(self, request: Request) -> CommandView:
         who, command_id = request.who, CommandId(request.path["command_id"])

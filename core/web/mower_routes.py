@@ -15,7 +15,7 @@ from core.web.route import Decided, OnObject, Request, Route
 class MowerList(msgspec.Struct, frozen=True, kw_only=True):
     """The mowers that the caller may view, by name."""
 
-    mowers: tuple[MowerView, ...]
+    items: tuple[MowerView, ...]
 
 
 def mower_routes(catalog: MowerCatalog, authorizer: Authorizer) -> tuple[Route, ...]:
@@ -53,7 +53,7 @@ class _MowerHandlers:
         who = request.who
         visible = await self._authorizer.list_objects(who, Relation.CAN_VIEW, ObjectType.MOWER)
         mowers = [m for m in await self._catalog.mowers(who.account_id) if m.mower_id in visible]
-        return MowerList(mowers=tuple(sorted(mowers, key=lambda m: (m.name.casefold(), m.mower_id))))
+        return MowerList(items=tuple(sorted(mowers, key=lambda m: (m.name.casefold(), m.mower_id))))
 
     async def show_mower(self, request: Request) -> MowerView:
         return await self._catalog.mower(request.who.account_id, MowerId(request.path["mower_id"]))

@@ -11,12 +11,13 @@ from core.access.authorizer import Authorizer
 from core.domain import limits
 from core.domain.access import ObjectType, Relation
 from core.domain.clock import Clock
+from core.domain.commands import CommandResult
 from core.domain.errors import InvalidInputError, NoTelemetryYetError, StorageError, TooManyBinsError
 from core.domain.ids import MowerId
 from core.domain.mower import MowerState
 from core.storage.telemetry_store import HistoryBin, LatestState, TelemetryStore
 from core.telemetry.binning import RAW, check_bins, fitting_step, step_seconds
-from core.telemetry.rows import HistoryRow, PositionRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow
 from core.web.route import Decided, Handler, OnObject, Request, Route
 
 DEFAULT_RANGE = timedelta(hours=24)
@@ -40,7 +41,7 @@ class LatestView(msgspec.Struct, frozen=True, kw_only=True):
 class LatestList(msgspec.Struct, frozen=True, kw_only=True):
     """The newest state of every mower that the caller may view and that has reported."""
 
-    states: tuple[LatestView, ...]
+    items: tuple[LatestView, ...]
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     mower_id: MowerId
     start: datetime = msgspec.field(name="from")
     end: datetime = msgspec.field(name="to")
-    transitions: tuple[TimelineRow, ...]
+    transitions: tuple[CommandResult, ...]
     truncated: bool = False
     cursor: datetime | None = None
 
@@ -144,7 +145,7 @@ class _TelemetryHandlers:
         who = request.who
         visible = await self._authorizer.list_objects(who, Relation.CAN_VIEW, ObjectType.MOWER)
         found = await self._store.latest_of(who.account_id, [MowerId(mower_id) for mower_id in sorted(visible)])
-        return LatestList(states=tuple(view_latest(latest, self._clock.now()) for latest in found))
+        return LatestList(items=tuple(view_latest(latest, self._clock.now()) for latest in found))
 
     async def state(self, request: Request) -> LatestView:
         latest = await self._store.latest(request.who.account_id, _mower(request))
@@ -197,7 +198,7 @@ class _TelemetryHandlers:
             mower_id=mower_id,
             start=start,
             end=end,
-            transitions=tuple(rows),
+            transitions=tuple(row.result for row in rows),
             truncated=page.is_truncated,
             cursor=page.cursor,
         )
