@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
 import signal
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from importlib.metadata import version
@@ -25,6 +27,7 @@ from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, EdgeId, MowerId, UserId, make_id
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress
+from core.platform import fire_door
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
@@ -108,6 +111,15 @@ async def run(settings: EdgeSettings) -> None:
             await box.wind_down()
             for task in reversed(tasks):
                 task.cancel()
+    leave(fire_door.abandoned())
+
+
+def leave(abandoned: Sequence[str]) -> None:
+    """Everything of ours is closed. Tasks of plugins that refuse to end would keep `asyncio.run` for ever, so the
+    process ends without them."""
+    if abandoned:
+        log.warning("tasks of plugins would not end; leaving without them", tasks=list(abandoned))
+        os._exit(0)
 
 
 class _Box:
@@ -171,6 +183,7 @@ class _Box:
             version=VERSION,
             clock=self.clock,
             open_session=aiohttp.ClientSession,
+            before_link=store.restart_stream,
             on_change=self._on_link,
         )
         current = self.link_desk.link

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from core.domain.ids import BootId
+from core.platform import fire_door
 from edge_agent.box_status import BoxStatus, ClockStatus, find_problems, read_disk
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.diagnostics import Diagnostics
@@ -57,8 +58,9 @@ class BoxReport:
                 "integration_problems": lambda: {d: e.detail for d, e in loader.problems().items()},
                 "states": live.all,
                 "commands": lambda: dict(commander.counts),
+                "abandoned_tasks": fire_door.abandoned,
             },
-            known=lambda: [text for mower in registry.mowers() for text in (mower.name, mower.key)],
+            known=lambda: [text for mower in registry.mowers() for text in (mower.name, *mower.key.split(":", 1))],
         )
 
     def status(self) -> BoxStatus:

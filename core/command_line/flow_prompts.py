@@ -72,7 +72,7 @@ def _ask(name: str, field: dict[str, Any]) -> Any:
         return typer.confirm(name, default=bool(default))
     options = field.get("options")
     label = name if not options else f"{name} ({', '.join(str(o[0] if isinstance(o, list) else o) for o in options)})"
-    is_secret = any(word in name for word in ("password", "pin", "token", "secret"))
+    is_secret = field.get("format") == "password"
     shown: Any = default if default is not None else ("" if not field.get("required") else None)
     text = str(typer.prompt(label, default=shown, hide_input=is_secret))
     return _convert(field, text) if text else None

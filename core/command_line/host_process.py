@@ -48,6 +48,10 @@ class HostProcess:
         """Whether the child lives."""
         return self._process is not None and self._process.poll() is None
 
+    def change_settings(self, **settings: str) -> None:
+        """Other settings for the next start."""
+        self._settings.update(settings)
+
     def start(self, timeout_s: float = 30.0) -> None:
         """Starts the child and waits until it serves. UnavailableError with the end of its log otherwise."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
@@ -66,7 +70,7 @@ class HostProcess:
                 start_new_session=True,
             )
         deadline = time.monotonic() + timeout_s
-        while not self._is_ready(address_file):
+        while not self._is_ready():
             if not self.is_running or time.monotonic() > deadline:
                 self.kill()
                 raise UnavailableError(f"the {self.kind} did not start:\n{self.log_tail()}")
@@ -101,9 +105,17 @@ class HostProcess:
         except OSError:
             return ""
 
-    def _is_ready(self, address_file: Path) -> bool:
+    def read_address(self) -> dict[str, Any]:
+        """What the host says of itself now (ports, and the broker's process id); empty when it says nothing."""
         try:
-            self.address = json.loads(address_file.read_text(encoding="utf-8"))
+            found: dict[str, Any] = json.loads((self.data_dir / f"{self.kind}.address").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def _is_ready(self) -> bool:
+        try:
+            self.address = self.read_address()
             return httpx.get(f"{self.url}/health/ready", timeout=2.0).status_code == httpx.codes.OK
         except (OSError, ValueError, KeyError, httpx.HTTPError):
             return False

@@ -41,7 +41,11 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkDesk:
-    """Asks for a link, waits for its confirmation in its own `run`, keeps it, ends it."""
+    """Asks for a link, waits for its confirmation in its own `run`, keeps it, ends it.
+
+    `before_link` is awaited before a new link is kept: the journal begins a new stream there, so that the next relay
+    gets all that the box has, whatever the one before has acknowledged.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class LinkDesk:
         version: str,
         clock: Clock,
         open_session: OpenSession,
+        before_link: Callable[[], Awaitable[object]],
         on_change: Callable[[StoredLink | None], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -59,6 +64,7 @@ class LinkDesk:
         self._version = version
         self._clock = clock
         self._open_session = open_session
+        self._before_link = before_link
         self._on_change = on_change
         self._sleep = sleep
         self._link = store.link()
@@ -190,6 +196,7 @@ class LinkDesk:
         async with self._gate:
             if self._waiting is not waiting:
                 return
+            await self._before_link()
             link = StoredLink(grant=grant, linked_at=self._clock.now())
             self._store.put_link(link)
             self._link, self._waiting, self._problem = link, None, None

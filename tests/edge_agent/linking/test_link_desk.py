@@ -77,6 +77,7 @@ class Box:
         self.clock = ManualClock()
         self.waits: list[float] = []
         self.changes = []
+        self.streams = 0
         self.store = LinkStore(directory)
         self.desk = LinkDesk(
             self.store,
@@ -84,9 +85,13 @@ class Box:
             version="1",
             clock=self.clock,
             open_session=aiohttp.ClientSession,
+            before_link=self.begin_stream,
             on_change=self.changes.append,
             sleep=self.sleep,
         )
+
+    async def begin_stream(self) -> None:
+        self.streams += 1
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -127,6 +132,7 @@ async def test_a_confirmed_code_links_the_box_for_good(relay, tmp_path):
     assert view.edge_id == "edge1"
     assert [c.grant for c in box.changes] == [GRANT]
     assert "s3cret" not in repr(box.changes[0])
+    assert box.streams == 1
     assert stat.S_IMODE((tmp_path / "link.json").stat().st_mode) == 0o600
     again = Box(tmp_path)
     assert again.desk.view().status == "linked"
