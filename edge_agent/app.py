@@ -16,9 +16,6 @@ from typing import Any
 import aiohttp
 import structlog
 from aiohttp import web
-from core.web.command_routes import command_routes
-from core.web.mower_routes import mower_routes
-from core.web.telemetry_routes import telemetry_routes
 
 from core.domain.clock import Clock, SystemClock
 from core.domain.commands import CommandResult
@@ -33,14 +30,17 @@ from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
 from core.web.access_routes import access_routes
 from core.web.application import build_application
+from core.web.command_routes import command_routes
 from core.web.host_routes import HostInfo
 from core.web.identity_routes import identity_routes
+from core.web.mower_routes import mower_routes
 from core.web.ports import LiveState
 from core.web.realtime.hub import RealtimeHub
 from core.web.realtime.socket import RealtimeSocket
 from core.web.realtime.viewer import ViewerParts
 from core.web.route import Route
 from core.web.serving import announced, bind, serve, url_of
+from core.web.telemetry_routes import telemetry_routes
 from edge_agent.announcement import Announced, Announcement
 from edge_agent.api.box_routes import box_routes
 from edge_agent.api.config_routes import config_routes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
@@ -31,6 +32,8 @@ from core.web.ports import CommandView, MowerCatalog
 log = structlog.get_logger(__name__)
 
 NOT_PUBLISHED = "not published"
+STOP_LEAD_S = 0.5
+"""How long the emergency lane may take before a stop also goes the normal way."""
 HELD_RESULTS = 16
 """Results kept per command whose row is not written yet; a command has two."""
 
@@ -119,8 +122,7 @@ class CommandService:
         database that is busy or full does not keep a stop from leaving."""
         self._unwritten[envelope.command_id] = []
         try:
-            is_sent = await self._try_publish(self._publish_stop, envelope, signed)
-            is_sent = await self._try_publish(self._publish, envelope, signed) or is_sent
+            is_sent = await self._send_stop(envelope, signed)
             try:
                 view = await self._ledger.add(envelope, confirm_timeout_s=confirm_s)
             except (StorageError, UnavailableError) as err:
@@ -138,6 +140,14 @@ class CommandService:
             await self._apply(result, edge_id)
         _log_issued(envelope)
         return view
+
+    async def _send_stop(self, envelope: CommandEnvelope, signed: bytes) -> bool:
+        """Over the emergency lane, and then the other; one that hangs does not hold up the next. Whether any took it."""
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(self._try_publish(self._publish_stop, envelope, signed), name="stop lane")
+            await asyncio.wait({first}, timeout=STOP_LEAD_S)
+            second = group.create_task(self._try_publish(self._publish, envelope, signed), name="stop main")
+        return first.result() or second.result()
 
     async def _try_publish(self, publish: Publish, envelope: CommandEnvelope, signed: bytes) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from cloud_relay.fleet.registrations import Registrar
 from cloud_relay.fleet.sites import site_row
 from cloud_relay.fleet.tables import MOWERS, REMOVED_MOWERS
 from core.domain.clock import Clock
-from core.domain.errors import NotFoundError, UnauthenticatedError
+from core.domain.errors import NotFoundError, NotPublishedError, UnauthenticatedError, UnavailableError
 from core.domain.ids import AccountId, EdgeId, MowerId, SiteId
 from core.storage.relational import RelationalDatabase
 from core.storage.telemetry_store import DirectoryEntry, TelemetryStore
@@ -57,7 +57,10 @@ class EdgeRegistry:
         registrar: Registrar,
         broker: BrokerAccess,
         clock: Clock,
+        on_ended: Callable[[EdgeId], None],
     ) -> None:
+        """`on_ended` hears of each box whose link is over."""
+        self._on_ended = on_ended
         self._database = database
         self._store = store
         self._presence = presence
@@ -65,16 +68,26 @@ class EdgeRegistry:
         self._broker = broker
         self._clock = clock
         self._accounts: dict[EdgeId, AccountId] = {}
+        self._is_door_stale = False
 
     async def open(self) -> None:
-        """Loads who is linked, and makes the broker's door agree (a crash may have come between the two)."""
-        columns = (EDGES.c.edge_id, EDGES.c.account_id, EDGES.c.credential_hash)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(sa.select(*columns).where(EDGES.c.credential_hash.is_not(None)))).all()
+        """Loads who is linked."""
+        rows = await self._linked_rows()
         self._accounts = {EdgeId(row.edge_id): AccountId(row.account_id) for row in rows}
+
+    async def open_door(self) -> None:
+        """Makes the broker's door agree with the links (a crash may have come between the two). UnavailableError
+        when the broker cannot be told."""
+        rows = await self._linked_rows()
         locked_out = await self._broker.make_only({EdgeId(row.edge_id): row.credential_hash for row in rows})
+        self._is_door_stale = False
         for edge_id in sorted(locked_out):
             log.error("broker does not know a box, link it again", edge_id=edge_id)
+
+    async def mend_door(self) -> None:
+        """`open_door`, if the broker could not be told of an end. UnavailableError as there."""
+        if self._is_door_stale:
+            await self.open_door()
 
     def account_of(self, edge_id: EdgeId) -> AccountId | None:
         """Whose box it is; None for one that is not linked."""
@@ -143,18 +156,24 @@ class EdgeRegistry:
             await connection.execute(EDGES.delete().where(EDGES.c.edge_id == edge_id))
         self._accounts.pop(edge_id, None)
         log.info("box unlinked", account_id=account_id, edge_id=edge_id)
+        await self._registrar.publish_end(edge_id, account_id, row.registrations_version + 1)
         try:
-            await self._registrar.publish_end(edge_id, account_id, row.registrations_version + 1)
-        finally:
             await self._broker.throw_out(edge_id)
+        except UnavailableError as err:  # what it says is refused here already; the door is mended soon
+            self._is_door_stale = True
+            log.error("broker cannot be told that a box is out, tried again", edge_id=edge_id, error=err.detail)
         self._presence.forget(edge_id)
-        await self._broker.clear(edge_id)
+        self._on_ended(edge_id)
         await self._store.put_directory(
             [
                 DirectoryEntry(mower_id=MowerId(m.mower_id), account_id=account_id, edge_id=None, name=m.name)
                 for m in mowers
             ]
         )
+        try:
+            await self._broker.clear(edge_id)
+        except NotPublishedError as err:  # it holds no secret, and nobody can read it any more
+            log.warning("broker keeps what it retains of an unlinked box", edge_id=edge_id, error=err.detail)
 
     async def end_by_box(self, wish: LinkEnd) -> None:
         """The box ends the link. UnauthenticatedError when the credential does not hold (then it is over already)."""
@@ -164,6 +183,11 @@ class EdgeRegistry:
         if row is None or row.credential_hash is None or not does_match(wish.credential, row.credential_hash):
             raise UnauthenticatedError("the credential does not hold")
         await self.end(AccountId(row.account_id), wish.edge_id)
+
+    async def _linked_rows(self) -> Sequence[sa.Row[Any, Any, Any]]:
+        columns = (EDGES.c.edge_id, EDGES.c.account_id, EDGES.c.credential_hash)
+        async with self._database.read() as connection:
+            return (await connection.execute(sa.select(*columns).where(EDGES.c.credential_hash.is_not(None)))).all()
 
     async def _keep_last_seen(self, edge_id: EdgeId) -> None:
         seen_at = self._presence.seen_at(edge_id)

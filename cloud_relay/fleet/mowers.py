@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,7 +43,10 @@ class Mowers:
         store: TelemetryStore,
         registrar: Registrar,
         clock: Clock,
+        on_removed: Callable[[MowerId], None],
     ) -> None:
+        """`on_removed` hears of each mower that is gone."""
+        self._on_removed = on_removed
         self._database = database
         self._hierarchy = hierarchy
         self._store = store
@@ -154,6 +157,7 @@ class Mowers:
                 )
             await self._hierarchy.remove(connection, account_id, mower_ref(mower_id))
         self._hierarchy.changed()
+        self._on_removed(mower_id)
         await self._store.purge_mower(mower_id)
         if row.edge_id is not None:
             await self._registrar.publish(EdgeId(row.edge_id))

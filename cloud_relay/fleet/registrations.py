@@ -35,12 +35,15 @@ class Registrar:
         self._publish = publish
         self._turns: defaultdict[EdgeId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._published: set[EdgeId] = set()
+        self._waiting: set[EdgeId] = set()
 
     async def publish(self, edge_id: EdgeId) -> None:
         """Sends the current list under a new version. A broker that is away is no error of the change."""
         async with self._turns[edge_id]:
             message = await self._build(edge_id)
-            if message is not None:
+            if message is None:
+                self._waiting.discard(edge_id)
+            else:
                 await self._send(edge_id, message)
 
     async def ensure_published(self, edge_id: EdgeId) -> None:
@@ -48,16 +51,12 @@ class Registrar:
         if edge_id not in self._published:
             await self.publish(edge_id)
 
-    def forget_published(self) -> None:
-        """The broker was away and may have lost what it retained."""
+    async def on_broker_connected(self) -> None:
+        """The broker was away: what could not leave leaves now, and what it may have forgotten is said again at
+        each box's next hello (a broker that lost its memory has lost its connections, too)."""
         self._published.clear()
-
-    async def publish_all(self) -> None:
-        """Sends the list of every box (after a start, or when the broker is back)."""
-        async with self._database.read() as connection:
-            edge_ids = (await connection.execute(sa.select(EDGES.c.edge_id))).scalars().all()
-        for edge_id in edge_ids:
-            await self.ensure_published(EdgeId(edge_id))
+        for edge_id in sorted(self._waiting):
+            await self.publish(edge_id)
 
     async def publish_end(self, edge_id: EdgeId, account_id: AccountId, version: int) -> None:
         """Tells the box that its link has been ended."""
@@ -67,6 +66,7 @@ class Registrar:
         async with self._turns[edge_id]:
             await self._send(edge_id, message)
             self._published.discard(edge_id)
+            self._waiting.discard(edge_id)
         self._turns.pop(edge_id, None)
 
     async def _send(self, edge_id: EdgeId, message: Registrations) -> None:
@@ -74,9 +74,11 @@ class Registrar:
             await self._publish(edge_id, message)
         except NotPublishedError:
             self._published.discard(edge_id)
+            self._waiting.add(edge_id)
             log.warning("registrations wait for the broker", edge_id=edge_id, version=message.version)
         else:
             self._published.add(edge_id)
+            self._waiting.discard(edge_id)
 
     async def _build(self, edge_id: EdgeId) -> Registrations | None:
         async with self._database.write() as connection:

@@ -100,14 +100,17 @@ class FakeBroker:
         self.log.append(("let_in", edge_id))
 
     async def make_only(self, edges: Mapping[EdgeId, str | None]) -> frozenset[EdgeId]:
+        self._demand()
         self.credentials = {edge_id: word for edge_id, word in self.credentials.items() if edge_id in edges}
         return frozenset(edges).difference(self.credentials)
 
     async def throw_out(self, edge_id: EdgeId) -> None:
+        self._demand()
         self.credentials.pop(edge_id, None)
         self.log.append(("throw_out", edge_id))
 
     async def clear(self, edge_id: EdgeId) -> None:
+        self._demand()
         self.registrations.pop(edge_id, None)
         self.log.append(("clear", edge_id))
 
@@ -234,6 +237,7 @@ async def relay_parts(folder: Path) -> AsyncIterator[Parts]:
             let_in=broker.let_in, make_only=broker.make_only, throw_out=broker.throw_out, clear=broker.clear
         ),
         clock=clock,
+        on_ended=lambda _: None,
     )
     key = load_signing_key(folder / "command.key")
     ledger = CommandLedger(database)
@@ -250,7 +254,7 @@ async def relay_parts(folder: Path) -> AsyncIterator[Parts]:
         sites=sites,
         groups=Groups(**common),
         registrar=registrar,
-        mowers=Mowers(**common, store=store, registrar=registrar),
+        mowers=Mowers(**common, store=store, registrar=registrar, on_removed=lambda _: None),
         inventory=Inventory(**common, store=store, registrar=registrar),
         catalog=catalog,
         registry=registry,

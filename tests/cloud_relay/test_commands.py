@@ -139,6 +139,25 @@ async def test_stop_survives_one_lost_lane(parts, owner, box):
     assert await status(parts, view) is CommandStatus.PENDING
 
 
+async def test_stop_lane_that_hangs_does_not_hold_the_stop_up(parts, owner, box):
+    released = asyncio.Event()
+
+    async def hang(edge_id, mower_id, data):
+        await released.wait()
+        raise NotPublishedError("no answer")
+
+    send = parts.broker.publish
+
+    async def send_and_release(edge_id, mower_id, data):
+        await send(edge_id, mower_id, data)
+        released.set()
+
+    parts.desk._publish_stop, parts.desk._publish = hang, send_and_release
+    async with asyncio.timeout(5):
+        view = await submit(parts, owner, EmergencyStop())
+    assert await status(parts, view) is CommandStatus.PENDING
+
+
 async def test_stop_that_cannot_leave_is_failed(parts, owner, box):
     parts.broker.is_away = True
     with pytest.raises(NotPublishedError):

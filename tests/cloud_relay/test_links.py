@@ -9,7 +9,14 @@ from cloud_relay.edges.links import CODE_ALPHABET, normalise_code
 from cloud_relay.edges.tables import EDGES, LINK_REQUESTS
 from cloud_relay.edges.views import EdgeChange, LinkConfirmation
 from cloud_relay.fleet.views import NewMower, NewSite
-from core.domain.errors import ConflictError, InvalidInputError, NotFoundError, RateLimitedError, UnauthenticatedError
+from core.domain.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RateLimitedError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from core.domain.ids import BootId, MowerId
 from core.sync.linking import LinkEnd, LinkGrant, LinkPending, LinkRequest
 from core.sync.messages import Status
@@ -196,13 +203,6 @@ async def test_end_by_people(parts, owner):
     assert await parts.inventory.take(grant.edge_id, hello(parts.clock, item("mower-1"))) is None
 
 
-async def test_thrown_out_even_when_the_message_cannot_leave(parts, owner):
-    grant = await parts.link(owner)
-    parts.broker.is_away = True
-    await parts.registry.end("acc-a", grant.edge_id)
-    assert parts.broker.credentials == {}
-
-
 async def test_linked_again_brings_its_mowers_back(parts, owner):
     first = await parts.link(owner)
     await parts.inventory.take(first.edge_id, hello(parts.clock, item("mower-1")))
@@ -285,5 +285,19 @@ async def test_at_start_the_brokers_door_is_made_right(parts, owner):
     grant = await parts.link(owner)
     parts.broker.credentials["left-over"] = "x"
     await parts.registry.open()
+    await parts.registry.open_door()
     assert set(parts.broker.credentials) == {grant.edge_id}
     assert parts.registry.linked() == {grant.edge_id}
+
+
+async def test_a_broker_that_cannot_be_told_of_the_end_is_told_later(parts, owner):
+    grant = await parts.link(owner)
+    parts.broker.is_away = True
+    await parts.registry.end("acc-a", grant.edge_id)
+    assert parts.registry.account_of(grant.edge_id) is None
+    assert set(parts.broker.credentials) == {grant.edge_id}
+    with pytest.raises(UnavailableError):
+        await parts.registry.mend_door()
+    parts.broker.is_away = False
+    await parts.registry.mend_door()
+    assert parts.broker.credentials == {}

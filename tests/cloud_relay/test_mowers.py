@@ -103,6 +103,17 @@ async def test_list_that_could_not_leave_is_sent_at_the_next_hello(parts, box):
     assert [m.mower_id for m in parts.broker.registrations[box.edge_id].mowers] == [mower_id]
 
 
+async def test_list_that_could_not_leave_is_sent_when_the_broker_is_back(parts, box):
+    parts.broker.is_away = True
+    mower_id = await register(parts, box)
+    parts.broker.is_away = False
+    await parts.registrar.on_broker_connected()
+    message = parts.broker.registrations[box.edge_id]
+    assert [m.mower_id for m in message.mowers] == [mower_id]
+    await parts.registrar.on_broker_connected()
+    assert parts.broker.registrations[box.edge_id] is message
+
+
 async def test_quota(parts, box):
     for n in range(limits.MOWERS_PER_ACCOUNT):
         await register(parts, box, f"m{n}")

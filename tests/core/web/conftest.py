@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 
+from tests.core.web.world import World, serving
 from tests.fakes.authorizer import FakeAuthorizer
 from tests.fakes.clock import ManualClock
 from tests.fakes.tokens import FakeVerifier
@@ -22,3 +26,9 @@ def verifier() -> FakeVerifier:
 @pytest.fixture
 def authorizer() -> FakeAuthorizer:
     return FakeAuthorizer()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with serving(tmp_path) as running:
+        yield running
