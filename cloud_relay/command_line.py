@@ -8,7 +8,6 @@ import sys
 
 import typer
 
-from cloud_relay.app import run as run_relay
 from cloud_relay.settings import load_settings
 from core.command_line.exit_codes import USAGE
 from core.domain.errors import MowdeckError, SettingsError
@@ -28,6 +27,8 @@ def run() -> None:
     try:
         settings = load_settings(os.environ)
         configure_logging(settings.log_level, settings.log_format)
+        from cloud_relay.app import run as run_relay
+
         asyncio.run(run_relay(settings))
     except SettingsError as err:
         for mistake in err.mistakes:

@@ -84,8 +84,12 @@ class EdgeRegistry:
         for edge_id in sorted(locked_out):
             log.error("broker does not know a box, link it again", edge_id=edge_id)
 
+    def doubt_door(self) -> None:
+        """The broker could not be asked yet: `mend_door` has work to do."""
+        self._is_door_stale = True
+
     async def mend_door(self) -> None:
-        """`open_door`, if the broker could not be told of an end. UnavailableError as there."""
+        """`open_door`, if the broker could not be told of something. UnavailableError as there."""
         if self._is_door_stale:
             await self.open_door()
 
@@ -108,6 +112,8 @@ class EdgeRegistry:
         if edge_id not in self._accounts:
             return
         was_online = self._presence.is_online(edge_id)
+        if was_online:
+            self._presence.touch(edge_id)
         self._presence.mark(edge_id, is_online=status.online)
         if was_online is not status.online:
             log.info("box connected" if status.online else "box disconnected", edge_id=edge_id)
@@ -197,13 +203,14 @@ class EdgeRegistry:
 
     async def _view(self, row: sa.Row[Any]) -> EdgeView:
         edge_id = EdgeId(row.edge_id)
-        seen_at = self._presence.seen_at(edge_id) or row.last_seen_at
+        is_online = self._presence.is_online(edge_id)
+        seen_at = self._clock.now() if is_online else self._presence.seen_at(edge_id) or row.last_seen_at
         view = EdgeView(
             edge_id=edge_id,
             name=row.name,
             site_id=row.site_id,
             linked_at=row.linked_at,
-            is_online=self._presence.is_online(edge_id),
+            is_online=is_online,
             last_seen_at=seen_at,
         )
         if row.facts is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -66,6 +67,10 @@ class FakeBox:
         except UnavailableError:  # thrown out, or the test is over
             async with self._changed:
                 self._changed.notify_all()
+
+    def cut(self) -> None:
+        """The line breaks without a goodbye, as when the power goes."""
+        self._session._sock.shutdown(socket.SHUT_RDWR)
 
     async def wait_closed(self) -> None:
         """Returns when the broker has ended the session."""

@@ -1,0 +1,373 @@
+"""The relay's composition root: every part is made here and handed what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from cloud_relay.broker.port import Broker
+from cloud_relay.broker_choice import make_broker
+from cloud_relay.care import Chore, run_chores
+from cloud_relay.commands.ledger import CommandLedger
+from cloud_relay.commands.service import CommandService
+from cloud_relay.edges.links import Endpoint, Links
+from cloud_relay.edges.presence import Presence
+from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
+from cloud_relay.edges.routes import EdgeRoutes
+from cloud_relay.edges.signing_key import SigningKey, load_signing_key
+from cloud_relay.fleet.catalog import FleetCatalog
+from cloud_relay.fleet.groups import Groups
+from cloud_relay.fleet.hierarchy import Hierarchy
+from cloud_relay.fleet.inventory import Inventory
+from cloud_relay.fleet.mower_routes import MowerChangeRoutes
+from cloud_relay.fleet.mowers import Mowers
+from cloud_relay.fleet.registrations import Registrar
+from cloud_relay.fleet.rights import Rights
+from cloud_relay.fleet.site_routes import GroupRoutes, SiteRoutes
+from cloud_relay.fleet.sites import Sites
+from cloud_relay.gateway import Gateway
+from cloud_relay.ingest.ingest import Ingest, Listeners
+from cloud_relay.live_states import StoredStates
+from cloud_relay.people import People, open_people
+from cloud_relay.settings import RelaySettings
+from core.access.tuples import TupleWriter
+from core.domain.clock import Clock, SystemClock
+from core.domain.errors import MowdeckError, StorageError, UnavailableError
+from core.domain.events import MowerEvent
+from core.domain.ids import AccountId, EdgeId, MowerId, UserId
+from core.storage.sqlite_store import SqliteTelemetryStore
+from core.sync import topics
+from core.sync.messages import Ack, Registrations, encode
+from core.web.access_routes import access_routes
+from core.web.application import build_application
+from core.web.command_routes import command_routes
+from core.web.host_routes import HostInfo
+from core.web.identity_routes import identity_routes
+from core.web.mower_routes import mower_routes
+from core.web.realtime.hub import RealtimeHub
+from core.web.realtime.socket import RealtimeSocket
+from core.web.realtime.viewer import ViewerParts
+from core.web.route import Route
+from core.web.serving import announced, bind, serve, url_of
+from core.web.telemetry_routes import telemetry_routes
+
+log = structlog.get_logger(__name__)
+
+VERSION = version("mowdeck")
+BROKER_START_S = 20.0
+"""The relay's own broker has this long to start; an external one may come later."""
+
+Started = Callable[["Relay"], Awaitable[None]]
+
+
+async def run(settings: RelaySettings, *, on_started: Started | None = None) -> None:
+    """Runs the relay until SIGTERM or SIGINT (a second one does not wait for open requests). MowdeckError when it
+    cannot start or go on. `on_started` is called once it serves; tests drive it from there."""
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as err:
+        raise StorageError(f"cannot make {settings.data_dir}: {err.strerror}") from err
+    try:
+        await _run(settings, on_started)
+    except BaseExceptionGroup as group:
+        failure = next(_expected(group), None)
+        if failure is None:
+            raise
+        raise failure from group
+
+
+async def _run(settings: RelaySettings, on_started: Started | None) -> None:
+    async with AsyncExitStack() as stack:
+        clock = SystemClock()
+        sock = bind(settings.listen_host, settings.listen_port, section="relay")
+        stack.callback(sock.close)
+        key = await asyncio.to_thread(load_signing_key, settings.data_dir / "command-key.pem")
+        people = await stack.enter_async_context(open_people(settings, clock))
+        store = SqliteTelemetryStore(settings.telemetry_path, clock=clock, is_journal=False)
+        await store.open()
+        stack.push_async_callback(store.close)
+        relay_url = settings.public_url or url_of(sock)
+        broker = make_broker(settings, relay_url=relay_url, clock=clock)
+        relay = Relay(settings, clock, people, store, broker, key, relay_url)
+        ending = _ending()
+        async with asyncio.TaskGroup() as group:
+            tasks = await relay.start(group)
+            async with serve(relay.application(), sock):
+                address = {"url": url_of(sock), "broker": {"host": broker.address.host, "port": broker.address.port}}
+                with announced(settings.address_path, address):
+                    log.info("the relay is up", url=relay_url, version=VERSION)
+                    if on_started is not None:
+                        await on_started(relay)
+                    else:
+                        await ending.wait()
+                    log.info("the relay is ending")
+            for task in reversed(tasks):
+                task.cancel()
+                await asyncio.wait({task})
+
+
+def _ending() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; the second one finds the system's own handlers again."""
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def end() -> None:
+        ending.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, end)
+    return ending
+
+
+def _expected(group: BaseExceptionGroup[BaseException]) -> Iterator[MowdeckError]:
+    """The expected failures within a group, in order."""
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from _expected(one)
+        elif isinstance(one, MowdeckError):
+            yield one
+
+
+class Relay:
+    """The parts of one running relay."""
+
+    def __init__(
+        self,
+        settings: RelaySettings,
+        clock: Clock,
+        people: People,
+        store: SqliteTelemetryStore,
+        broker: Broker,
+        key: SigningKey,
+        relay_url: str,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._people = people
+        self._store = store
+        self._broker = broker
+        self.key = key
+        database = people.database
+        self._metrics = CollectorRegistry()
+        self._hub = RealtimeHub(clock=clock, registry=self._metrics)
+        self._presence = Presence(clock)
+        self._rights = Rights(people.authorizer)
+        hierarchy = Hierarchy(TupleWriter("fleet"), people.grants_changed.notify)
+        self._sites = Sites(database=database, hierarchy=hierarchy, clock=clock)
+        self._groups = Groups(database=database, hierarchy=hierarchy, clock=clock)
+        self._registrar = Registrar(database=database, clock=clock, publish=self._publish_registrations)
+        self._mowers = Mowers(
+            database=database,
+            hierarchy=hierarchy,
+            store=store,
+            registrar=self._registrar,
+            clock=clock,
+            on_removed=self._hub.forget,
+        )
+        self._inventory = Inventory(
+            database=database, hierarchy=hierarchy, store=store, registrar=self._registrar, clock=clock
+        )
+        self._catalog = FleetCatalog(database=database, is_online=self._presence.is_online)
+        self.registry = EdgeRegistry(
+            database=database,
+            store=store,
+            presence=self._presence,
+            registrar=self._registrar,
+            broker=BrokerAccess(
+                let_in=broker.put_edge,
+                make_only=broker.sync_edges,
+                throw_out=broker.remove_edge,
+                clear=self._clear_retained,
+            ),
+            clock=clock,
+            on_ended=self._forget_edge,
+        )
+        self._links = Links(
+            database=database,
+            sites=self._sites,
+            clock=clock,
+            endpoint=Endpoint(relay_url=relay_url, broker=lambda: broker.advertised, relay_keys=(key.jwk(),)),
+            admit=self.registry.admit,
+        )
+        self._ledger = CommandLedger(database)
+        self._desk = CommandService(
+            ledger=self._ledger,
+            catalog=self._catalog,
+            key=key,
+            publish=self._publish_command,
+            publish_stop=self._publish_stop,
+            announce=self._hub.publish_result,
+            clock=clock,
+        )
+        self._ingest = self._make_ingest()
+        self._gateway = Gateway(
+            address=broker.address,
+            credential=broker.relay_credential,
+            handlers=self._ingest.handlers,
+            clock=clock,
+            registry=self._metrics,
+            wait_for_broker=broker.wait_ready,
+            on_connected=self._registrar.on_broker_connected,
+        )
+        self._subscribe()
+
+    # -- life
+
+    async def start(self, group: asyncio.TaskGroup) -> list[asyncio.Task[Any]]:
+        """Starts every task, in order; they are ended in the opposite one. MowdeckError when a part cannot start."""
+        await self.registry.open()
+        await self._mowers.reconcile_directory()
+        broker = group.create_task(self._broker.run(), name="broker")
+        await self._await_broker(broker)
+        return [
+            broker,
+            group.create_task(self._gateway.run(), name="gateway"),
+            group.create_task(self._ingest.run(), name="ingest"),
+            group.create_task(run_chores(self._chores()), name="chores"),
+        ]
+
+    async def _await_broker(self, running: asyncio.Task[Any]) -> None:
+        """Until boxes can connect. A broker of the relay's own must come up; for an external one the rest does not
+        wait: people see what there is, and commands say that they were not published."""
+        try:
+            async with asyncio.timeout(BROKER_START_S):
+                await self._broker.wait_ready()
+                await self.registry.open_door()
+        except TimeoutError as err:
+            if self._settings.broker == "embedded":
+                running.cancel()
+                raise UnavailableError(f"the broker did not start within {BROKER_START_S:.0f} s") from err
+            self.registry.doubt_door()
+            log.error("the broker is away, going on without it", host=self._settings.broker_host)
+
+    def _chores(self) -> tuple[Chore, ...]:
+        hour_s = 3600.0
+        return (
+            Chore(name="silent commands", every_s=5, work=self._desk.sweep),
+            Chore(name="broker's door", every_s=10, work=self.registry.mend_door),
+            Chore(name="link requests", every_s=60, work=self._links.tidy),
+            Chore(name="old commands", every_s=hour_s, work=self._retain_commands),
+            Chore(name="sign-ins", every_s=hour_s, work=self._people.identity.sweep),
+            Chore(name="telemetry retention", every_s=600, work=self._retain_telemetry, limit_s=600),
+        )
+
+    async def _retain_commands(self) -> None:
+        await self._ledger.retain(self._clock.now())
+
+    async def _retain_telemetry(self) -> None:
+        await self._store.retain(self._clock.now())
+
+    # -- the API
+
+    def application(self) -> web.Application:
+        """The relay's API."""
+        people = self._people
+        return build_application(
+            self.routes(),
+            verifier=people.identity,
+            authorizer=people.authorizer,
+            clock=self._clock,
+            host=HostInfo(kind="relay", version=VERSION, name="Mowdeck relay", features=("register", "link")),
+            trusted_proxies=self._settings.trusted_proxies,
+            ready_checks={
+                "people": people.authorizer.ping,
+                "telemetry": self._check_store,
+                "broker": self._check_broker,
+            },
+            registry=self._metrics,
+            metrics_token=self._settings.metrics_token,
+            on_shutdown=[self._hub.close],
+        )
+
+    def routes(self) -> list[Route]:
+        """Every route but the host's own."""
+        people, store, clock = self._people, self._store, self._clock
+        viewers = ViewerParts(
+            hub=self._hub,
+            verifier=people.identity,
+            authorizer=people.authorizer,
+            live_states=StoredStates(store),
+            drive_desk=None,
+            clock=clock,
+        )
+        return [
+            *identity_routes(people.identity, people.authorizer),
+            *access_routes(people.identity),
+            *SiteRoutes(sites=self._sites, rights=self._rights).routes(),
+            *GroupRoutes(groups=self._groups, rights=self._rights).routes(),
+            *mower_routes(self._catalog, people.authorizer),
+            *MowerChangeRoutes(mowers=self._mowers, catalog=self._catalog, rights=self._rights).routes(),
+            *command_routes(self._desk, self._catalog, people.authorizer, clock),
+            *telemetry_routes(store, people.authorizer, clock),
+            *EdgeRoutes(links=self._links, registry=self.registry, rights=self._rights).routes(),
+            RealtimeSocket(viewers).route(),
+        ]
+
+    async def _check_store(self) -> None:
+        await self._store.counts()
+
+    async def _check_broker(self) -> None:
+        if not self._gateway.is_connected:
+            raise UnavailableError("no connection to the broker")
+
+    # -- who hears of what
+
+    def _make_ingest(self) -> Ingest:
+        return Ingest(
+            store=self._store,
+            account_of=self.registry.account_of,
+            listeners=Listeners(
+                on_hello=self._inventory.take,
+                on_status=self.registry.take_status,
+                on_result=self._desk.take_result,
+                publish_state=self._hub.publish_state,
+                on_event=self._publish_event,
+            ),
+            publish_ack=self._publish_ack,
+            clock=self._clock,
+            registry=self._metrics,
+        )
+
+    def _subscribe(self) -> None:
+        def sign_out(ended: frozenset[str] | None) -> None:
+            self._hub.sign_out(lambda who: ended is None or who.session_id in ended)
+
+        def changed(subjects: frozenset[str] | None) -> None:
+            self._hub.grants_changed(None if subjects is None else {UserId(one) for one in subjects})
+
+        self._people.grants_changed.subscribe(changed)
+        self._people.sessions_ended.subscribe(sign_out)
+
+    async def _publish_event(
+        self, _edge_id: EdgeId, account_id: AccountId, mower_id: MowerId, event: MowerEvent
+    ) -> None:
+        self._hub.publish_event(account_id, mower_id, event)
+
+    async def _publish_registrations(self, edge_id: EdgeId, message: Registrations) -> None:
+        await self._gateway.publish(edge_id, topics.DOWN_REGISTRATIONS, None, encode(message), retain=True)
+
+    async def _publish_command(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes) -> None:
+        await self._gateway.publish(edge_id, topics.DOWN_COMMAND, mower_id, signed)
+
+    async def _publish_stop(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes) -> None:
+        await self._gateway.publish_stop(edge_id, mower_id, signed)
+
+    async def _publish_ack(self, edge_id: EdgeId, ack: Ack) -> None:
+        await self._gateway.publish(edge_id, topics.DOWN_ACK, None, encode(ack))
+
+    async def _clear_retained(self, edge_id: EdgeId) -> None:
+        await self._gateway.clear_retained(edge_id)
+
+    def _forget_edge(self, edge_id: EdgeId) -> None:
+        self._ingest.forget(edge_id)
