@@ -171,7 +171,7 @@ class JournalSender:
 
     def on_ack(self, ack: Ack, now: float) -> list[Action]:
         """The relay's `down/ack`."""
-        if ack.stream_id != self._stream_id or self._phase is _Phase.OFFLINE:
+        if ack.stream_id != self._stream_id or ack.acked_seq < 0 or self._phase is _Phase.OFFLINE:
             return []
         match ack.answers:
             case "hello":
