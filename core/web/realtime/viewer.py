@@ -12,20 +12,12 @@ from aiohttp import WSMsgType, web
 
 from core.access.authorizer import Authorizer
 from core.domain import limits
-from core.domain.access import Relation
 from core.domain.clock import Clock
-from core.domain.errors import (
-    ForbiddenError,
-    InvalidInputError,
-    LimitExceededError,
-    MowdeckError,
-    StorageError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from core.domain.errors import LimitExceededError
 from core.domain.ids import MowerId
 from core.identity.principal import Principal
 from core.web.ports import DriveDesk, LiveState, LiveStates, TokenVerifier
+from core.web.realtime.asking import Ports
 from core.web.realtime.hub import RealtimeHub
 from core.web.realtime.messages import CloseCode, Error, State, encode
 from core.web.realtime.outbox import Frame, Outbox
@@ -42,12 +34,9 @@ from core.web.realtime.protocol import (
     SendLast,
     Verify,
 )
-from core.web.route import mower_ref
 
 log = structlog.get_logger(__name__)
 
-ASK_DEADLINE_S = 5.0
-"""For the verifier, the authorizer, the store of last states and the drive desk."""
 LAST_WORDS_S = 1.0
 """For what is still queued before a close."""
 DRAIN_POLL_S = 0.05
@@ -102,6 +91,12 @@ class Viewer:
         self._socket = socket
         self._parts = parts
         self._hub = parts.hub
+        self._ports = Ports(
+            verifier=parts.verifier,
+            authorizer=parts.authorizer,
+            live_states=parts.live_states,
+            drive_desk=parts.drive_desk,
+        )
         self._clock = parts.clock
         self._conversation = conversation
         self._outbox = Outbox()
@@ -262,13 +257,10 @@ class Viewer:
             self._indexed = frozenset(followed)
 
     async def _verify(self, token: str) -> list[Action]:
-        try:
-            async with asyncio.timeout(ASK_DEADLINE_S):
-                who = await self._parts.verifier.verify(token)
-        except UnauthenticatedError:
+        who = await self._ports.verify(token)
+        if who == "refused":
             return self._conversation.refused()
-        except (UnavailableError, StorageError, TimeoutError) as err:
-            log.warning("token not verified", connection_id=self._conversation.connection_id, why=str(err))
+        if who == "outage":
             return self._conversation.unverified()
         if self._ending.is_set():
             return []
@@ -280,27 +272,14 @@ class Viewer:
                 return self._conversation.crowded(err.detail)
         return actions
 
-    async def _may_view(self, mower_ids: Sequence[MowerId]) -> Sequence[bool] | None:
-        """None when the authorizer cannot answer."""
-        who = self._conversation.principal
-        if who is None or not mower_ids:
-            return [False] * len(mower_ids)
-        try:
-            async with asyncio.timeout(ASK_DEADLINE_S):
-                refs = [mower_ref(mower_id) for mower_id in mower_ids]
-                return await self._parts.authorizer.check_many(who, Relation.CAN_VIEW, refs)
-        except (UnavailableError, StorageError, TimeoutError) as err:
-            log.warning("rights not checked", connection_id=self._conversation.connection_id, why=str(err))
-            return None
-
     async def _check(self, check: Check) -> list[Action]:
-        answers = await self._may_view(check.mower_ids)
+        answers = await self._ports.may_view(self.principal, check.mower_ids)
         if answers is None:
             return self._conversation.unchecked(check)
         return self._conversation.checked(check, answers, self._clock.monotonic())
 
     async def _recheck(self, recheck: Recheck) -> list[Action]:
-        answers = await self._may_view(recheck.mower_ids)
+        answers = await self._ports.may_view(self.principal, recheck.mower_ids)
         if answers is None:
             self._conversation.unrechecked(self._clock.monotonic())
             return []
@@ -308,21 +287,16 @@ class Viewer:
 
     async def _send_last(self, action: SendLast) -> None:
         """States published here first; the rest from the host's store, unless one was published meanwhile."""
-        who = self._conversation.principal
+        who = self.principal
         if who is None:
             return
         known = self._hub.known(who.account_id, action.mower_ids)
         self._push_last(known)
         missing = [m for m in action.mower_ids if m not in {live.mower_id for live in known}]
-        if not missing or self._parts.live_states is None:
-            return
-        try:
-            async with asyncio.timeout(ASK_DEADLINE_S):
-                stored = await self._parts.live_states.last(who.account_id, missing)
-        except (UnavailableError, StorageError, TimeoutError) as err:
-            log.warning("last states not read", connection_id=self._conversation.connection_id, why=str(err))
-            error = Error(code="internal", detail="the last states could not be read now", request_id=action.request_id)
-            self.push(Frame(encode(error)))
+        stored = await self._ports.stored(who, missing)
+        if stored is None:
+            told = "the last states could not be read now"
+            self.push(Frame(encode(Error(code="internal", detail=told, request_id=action.request_id))))
             return
         overtaken = {live.mower_id for live in self._hub.known(who.account_id, missing)}
         self._push_last([live for live in stored if live.mower_id not in overtaken])
@@ -334,20 +308,8 @@ class Viewer:
                 self.push_state(live.mower_id, frame)
 
     async def _forward(self, action: Forward) -> list[Action]:
-        desk, who = self._parts.drive_desk, self._conversation.principal
-        if desk is None or who is None:
-            return [Send(Error(code="unauthorized", detail="no drive session is open"))]
-        try:
-            async with asyncio.timeout(limits.DRIVE_TTL.total_seconds()):
-                await desk.drive(who, action.mower_id, action.frame)
-        except ForbiddenError as err:
-            return [Send(Error(code="unauthorized", detail=err.detail or "no drive session is open"))]
-        except InvalidInputError as err:
-            return [Send(Error(code="invalid_message", detail=err.detail))]
-        except (MowdeckError, TimeoutError) as err:
-            log.warning("joystick frame not delivered", mower_id=action.mower_id, why=str(err))
-            return [Send(Error(code="internal", detail="the frame was not delivered"))]
-        return []
+        error = await self._ports.drive(self.principal, action.mower_id, action.frame)
+        return [] if error is None else [Send(error)]
 
     # -- the end
 
