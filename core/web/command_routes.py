@@ -68,6 +68,8 @@ class CommandPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Keyset paging: at most `limit` commands issued before command `before`."""
+
     before: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,64}$")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = PAGE
 

@@ -36,6 +36,8 @@ class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The process answers."""
+
     status: Literal["ok"] = "ok"
     version: str
 

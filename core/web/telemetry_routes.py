@@ -95,6 +95,8 @@ class HistoryQuery(RangeQuery, frozen=True, kw_only=True):
 
 
 class TrackQuery(RangeQuery, frozen=True, kw_only=True):
+    """At most `max_points` rows at once."""
+
     max_points: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_TRACK_POINTS)] = limits.MAX_TRACK_POINTS
 
 

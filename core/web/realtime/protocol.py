@@ -112,6 +112,8 @@ Action = Send | Close | Verify | Check | Recheck | SendLast | Forward | PingPeer
 
 
 class Phase(Enum):
+    """Where a conversation is."""
+
     WAITING = "waiting"
     OPEN = "open"
     CLOSED = "closed"

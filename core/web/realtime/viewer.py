@@ -161,7 +161,7 @@ class Viewer:
             await loop
         except OSError:  # the peer is gone; aiohttp's reset errors are OSErrors too
             self._finish(None)
-        except Exception:
+        except Exception:  # a bug in one connection must not end the others
             log.exception("realtime connection broke", connection_id=self._conversation.connection_id)
             self.end(CloseCode.INTERNAL, "internal")
 
