@@ -157,59 +157,28 @@ class Relay:
         self._people = people
         self._store = store
         self._broker = broker
-        self.key = key
-        database = people.database
+        self._key = key
         self._metrics = CollectorRegistry()
         self._hub = RealtimeHub(clock=clock, registry=self._metrics)
         self._presence = Presence(clock)
         self._rights = Rights(people.authorizer)
-        hierarchy = Hierarchy(TupleWriter("fleet"), people.grants_changed.notify)
-        self._sites = Sites(database=database, hierarchy=hierarchy, clock=clock)
-        self._groups = Groups(database=database, hierarchy=hierarchy, clock=clock)
-        self._registrar = Registrar(database=database, clock=clock, publish=self._publish_registrations)
-        self._mowers = Mowers(
-            database=database,
-            hierarchy=hierarchy,
-            store=store,
-            registrar=self._registrar,
-            clock=clock,
-            on_removed=self._hub.forget,
-        )
-        self._inventory = Inventory(
-            database=database, hierarchy=hierarchy, store=store, registrar=self._registrar, clock=clock
-        )
-        self._catalog = FleetCatalog(database=database, is_online=self._presence.is_online)
-        self.registry = EdgeRegistry(
-            database=database,
-            store=store,
-            presence=self._presence,
-            registrar=self._registrar,
-            broker=BrokerAccess(
-                let_in=broker.put_edge,
-                make_only=broker.sync_edges,
-                throw_out=broker.remove_edge,
-                clear=self._clear_retained,
-            ),
-            clock=clock,
-            on_ended=self._forget_edge,
-        )
+        self._hierarchy = Hierarchy(TupleWriter("fleet"), people.grants_changed.notify)
+        self._sites = Sites(database=people.database, hierarchy=self._hierarchy, clock=clock)
+        self._groups = Groups(database=people.database, hierarchy=self._hierarchy, clock=clock)
+        self._registrar = Registrar(database=people.database, clock=clock, publish=self._publish_registrations)
+        self._mowers = self._make_mowers()
+        self._inventory = self._make_inventory()
+        self._catalog = FleetCatalog(database=people.database, is_online=self._presence.is_online)
+        self.registry = self._make_registry()
         self._links = Links(
-            database=database,
+            database=people.database,
             sites=self._sites,
             clock=clock,
             endpoint=Endpoint(relay_url=relay_url, broker=lambda: broker.advertised, relay_keys=(key.jwk(),)),
             admit=self.registry.admit,
         )
-        self._ledger = CommandLedger(database)
-        self._desk = CommandService(
-            ledger=self._ledger,
-            catalog=self._catalog,
-            key=key,
-            publish=self._publish_command,
-            publish_stop=self._publish_stop,
-            announce=self._hub.publish_result,
-            clock=clock,
-        )
+        self._ledger = CommandLedger(people.database)
+        self._desk = self._make_desk()
         self._ingest = self._make_ingest()
         self._gateway = Gateway(
             address=broker.address,
@@ -221,6 +190,71 @@ class Relay:
             on_connected=self._registrar.on_broker_connected,
         )
         self._subscribe()
+
+    # -- parts
+
+    def _make_mowers(self) -> Mowers:
+        return Mowers(
+            database=self._people.database,
+            hierarchy=self._hierarchy,
+            store=self._store,
+            registrar=self._registrar,
+            clock=self._clock,
+            on_removed=self._hub.forget,
+        )
+
+    def _make_inventory(self) -> Inventory:
+        return Inventory(
+            database=self._people.database,
+            hierarchy=self._hierarchy,
+            store=self._store,
+            registrar=self._registrar,
+            clock=self._clock,
+        )
+
+    def _make_registry(self) -> EdgeRegistry:
+        broker = self._broker
+        return EdgeRegistry(
+            database=self._people.database,
+            store=self._store,
+            presence=self._presence,
+            registrar=self._registrar,
+            broker=BrokerAccess(
+                let_in=broker.put_edge,
+                make_only=broker.sync_edges,
+                throw_out=broker.remove_edge,
+                clear=self._clear_retained,
+            ),
+            clock=self._clock,
+            on_ended=self._forget_edge,
+        )
+
+    def _make_desk(self) -> CommandService:
+        return CommandService(
+            ledger=self._ledger,
+            catalog=self._catalog,
+            key=self._key,
+            publish=self._publish_command,
+            publish_stop=self._publish_stop,
+            announce=self._hub.publish_result,
+            clock=self._clock,
+        )
+
+    def _make_ingest(self) -> Ingest:
+        return Ingest(
+            store=self._store,
+            account_of=self.registry.account_of,
+            listeners=Listeners(
+                on_hello=self._inventory.take,
+                on_status=self.registry.take_status,
+                on_result=self._desk.take_result,
+                publish_state=self._hub.publish_state,
+                on_event=self._publish_event,
+            ),
+            publish_ack=self._publish_ack,
+            clock=self._clock,
+            registry=self._metrics,
+        )
 
     # -- life
 
@@ -322,22 +356,6 @@ class Relay:
             raise UnavailableError("no connection to the broker")
 
     # -- who hears of what
-
-    def _make_ingest(self) -> Ingest:
-        return Ingest(
-            store=self._store,
-            account_of=self.registry.account_of,
-            listeners=Listeners(
-                on_hello=self._inventory.take,
-                on_status=self.registry.take_status,
-                on_result=self._desk.take_result,
-                publish_state=self._hub.publish_state,
-                on_event=self._publish_event,
-            ),
-            publish_ack=self._publish_ack,
-            clock=self._clock,
-            registry=self._metrics,
-        )
 
     def _subscribe(self) -> None:
         def sign_out(ended: frozenset[str] | None) -> None:

@@ -37,6 +37,8 @@ class EdgeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdgeList(msgspec.Struct, frozen=True, kw_only=True):
+    """Linked boxes, by name."""
+
     items: tuple[EdgeView, ...]
 
 

@@ -32,14 +32,20 @@ class SiteView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteList(msgspec.Struct, frozen=True, kw_only=True):
+    """Sites, by name."""
+
     items: tuple[SiteView, ...]
 
 
 class SitesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The default site is hidden unless it is asked for."""
+
     include_default: bool = False
 
 
 class NewSite(_Body, frozen=True, kw_only=True):
+    """A site to make. `time_zone` is an IANA name."""
+
     name: Name
     address: Address = ""
     time_zone: TimeZone = "UTC"
@@ -63,15 +69,21 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupList(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups, by name."""
+
     items: tuple[GroupView, ...]
 
 
 class NewGroup(_Body, frozen=True, kw_only=True):
+    """A group to make: of a site, or over all sites."""
+
     name: Name
     site_id: SiteId | None = None
 
 
 class GroupChange(_Body, frozen=True, kw_only=True):
+    """A group's new name."""
+
     name: Name
 
 
