@@ -29,6 +29,9 @@ from core.telemetry.rows import SequencedRow
 
 LINGER_S = 2.0
 """Rows of a trickle are collected this long, so that a box does not send a batch for every row."""
+GREETING_S = 3.0
+"""A hello waits this long for its answer at first, then twice as long each time, up to ACK_TIMEOUT_S. Short, because
+after a restart of the broker a box is often back before the relay, and its hello then reaches nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,9 @@ class JournalSender:
         self._acked_seq = acked_seq
         self._linger_s = linger_s
         self._batch_rows = batch_rows
-        self._backoff = Backoff(first_s=5.0, max_s=limits.RECONNECT_MAX_S, random=random)
+        self._backoff = Backoff(random=random)
         self._phase = _Phase.OFFLINE
+        self._greeting_s = GREETING_S
         self._due_at = 0.0
         """When a hello is sent (WAITING) or given up (GREETING)."""
         self._confirmed_seq = acked_seq
@@ -136,6 +140,7 @@ class JournalSender:
 
     def on_connected(self, now: float) -> list[Action]:
         """The connection to the broker is up."""
+        self._greeting_s = GREETING_S
         return self._greet(now)
 
     def on_disconnected(self) -> list[Action]:
@@ -203,7 +208,8 @@ class JournalSender:
 
     def _greet(self, now: float) -> list[Action]:
         self._phase = _Phase.GREETING
-        self._due_at = now + limits.ACK_TIMEOUT_S
+        self._due_at = now + self._greeting_s
+        self._greeting_s = min(limits.ACK_TIMEOUT_S, self._greeting_s * 2)
         return [SendHello()]
 
     def _wait(self, now: float) -> list[Action]:
@@ -223,6 +229,7 @@ class JournalSender:
         if self._phase is not _Phase.GREETING:
             return []  # an answer that comes late, or twice
         self._phase = _Phase.FLOWING
+        self._greeting_s = GREETING_S
         self._deaf_to_gaps = False
         self._rewind(min(watermark, self._acked_seq))
         return self._go_on(now)

@@ -118,6 +118,20 @@ def test_without_an_ack_the_relay_is_asked_again_after_a_pause() -> None:
     assert serve(made, made.on_ack(ack(0, "hello"), pause), pause, last=20) == [(1, 10), (11, 20)]
 
 
+def test_a_hello_that_reached_nobody_is_soon_said_again() -> None:
+    made = sender(last=20, random=0.0)
+    now, waits = 0.0, []
+    made.on_connected(now)
+    for _ in range(6):
+        due = made.next_due_at
+        assert due is not None
+        waits.append(due - now)
+        made.on_time(due)
+        now = due
+        assert made.on_time(now) == [SendHello()]
+    assert waits == [3.0, 6.0, 12.0, 24.0, 30.0, 30.0]
+
+
 def test_the_pauses_grow_and_an_ack_resets_them() -> None:
     made, _ = flowing(last=10)
     pauses = []
@@ -131,13 +145,13 @@ def test_the_pauses_grow_and_an_ack_resets_them() -> None:
         pauses.append(again - due)
         now = again
         assert made.on_time(now) == [SendHello()]
-    assert pauses == [2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 150.0, 150.0]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
     serve(made, made.on_ack(ack(0, "hello"), now), now, last=10)
     now += LINGER_S
     serve(made, made.on_time(now), now, last=10)
     made.on_ack(ack(10), now)
     made.on_failed(now)
-    assert made.next_due_at == now + 2.5
+    assert made.next_due_at == now + 0.5
 
 
 def test_a_relay_that_lost_its_database_gets_the_rows_again_and_acked_stays() -> None:
