@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import secrets
-import signal
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from importlib.metadata import version
@@ -19,12 +16,11 @@ from aiohttp import web
 
 from core.domain.clock import Clock, SystemClock
 from core.domain.commands import CommandResult
-from core.domain.errors import StorageError
+from core.domain.errors import MowdeckError
 from core.domain.events import MowerEvent
-from core.domain.ids import AccountId, EdgeId, MowerId, UserId, make_id
+from core.domain.ids import AccountId, EdgeId, EntryId, MowerId, UserId, make_id
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress
-from core.platform import fire_door
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
@@ -48,6 +44,7 @@ from edge_agent.api.mower_routes import household_routes
 from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
+from edge_agent.data_folder import open_data_folder
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -73,15 +70,13 @@ log = structlog.get_logger(__name__)
 
 VERSION = version("mowdeck")
 SWEEP_S = 3600.0
+ACCOUNT_RETRY_S = 1.0
 
 
-async def run(settings: EdgeSettings) -> None:
-    """Runs the box until SIGTERM or SIGINT. MowdeckError when it cannot start."""
-    try:
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as err:
-        raise StorageError(f"cannot make {settings.data_dir}: {err.strerror}") from err
+async def run(settings: EdgeSettings, ending: asyncio.Event) -> None:
+    """Runs the box until `ending` is set. MowdeckError when it cannot start."""
     async with AsyncExitStack() as stack:
+        stack.enter_context(open_data_folder(settings.data_dir))
         sock = bind(settings.listen_host, settings.listen_port, section="edge")
         stack.callback(sock.close)
         wall = SystemClock()
@@ -97,10 +92,6 @@ async def run(settings: EdgeSettings) -> None:
         stack.push_async_callback(store.close)
         plugins = await stack.enter_async_context(open_plugins(settings, wall))
         box = _Box(settings, wall, people, plugins, store)
-        ending = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ending.set)
         async with asyncio.TaskGroup() as group:
             tasks = box.start(group, sock.getsockname()[1])
             async with serve(box.application(people), sock):
@@ -111,15 +102,6 @@ async def run(settings: EdgeSettings) -> None:
             await box.wind_down()
             for task in reversed(tasks):
                 task.cancel()
-    leave(fire_door.abandoned())
-
-
-def leave(abandoned: Sequence[str]) -> None:
-    """Everything of ours is closed. Tasks of plugins that refuse to end would keep `asyncio.run` for ever, so the
-    process ends without them."""
-    if abandoned:
-        log.warning("tasks of plugins would not end; leaving without them", tasks=list(abandoned))
-        os._exit(0)
 
 
 class _Box:
@@ -255,23 +237,36 @@ class _Box:
         return tasks
 
     async def wind_down(self) -> None:
-        """Ends the links first, while recorder and line can still take what they have to say."""
-        for record in self.plugins.entries.records():
-            await self.plugins.entries.unload(record.entry_id)
+        """Ends the links first, while recorder and line can still take what they have to say. All entries at once:
+        together they have the time that a stubborn one takes."""
+        async with asyncio.TaskGroup() as group:
+            for record in self.plugins.entries.records():
+                group.create_task(self._unload(record.entry_id), name=f"unload {record.entry_id}")
         await self.recorder.flush()
+
+    async def _unload(self, entry_id: EntryId) -> None:
+        try:
+            await self.plugins.entries.unload(entry_id)
+        except MowdeckError as err:
+            log.warning("an entry could not be unloaded", entry_id=entry_id, detail=err.detail)
 
     async def _follow_account(self) -> None:
         while True:
             await self.account_changed.wait()
             self.account_changed.clear()
-            await self.people.account.load()
+            try:
+                await self.people.account.load()
+            except MowdeckError as err:
+                log.warning("the account could not be read yet", detail=err.detail)
+                await asyncio.sleep(ACCOUNT_RETRY_S)
+                self.account_changed.set()
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
             try:
                 await self.people.identity.sweep()
-            except StorageError as err:
+            except MowdeckError as err:
                 log.warning("expired sign-ins could not be removed", detail=err.detail)
 
     # -- who hears of what

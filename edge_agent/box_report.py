@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from core.domain.ids import BootId
 from core.platform import fire_door
 from edge_agent.box_status import BoxStatus, ClockStatus, find_problems, read_disk
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.diagnostics import Diagnostics
-from edge_agent.linking.link_desk import LinkDesk
+from edge_agent.linking.link_desk import LinkDesk, LinkView
 from edge_agent.plugins import Plugins
 from edge_agent.recorder.recorder import Recorder
 from edge_agent.runtime.commander import Commander
@@ -71,7 +73,7 @@ class BoxReport:
             quality=self._clock.quality.value,
             skew_s=self._clock.skew_s(),
         )
-        recorder, link, uplink = self._recorder.status(), self._link_desk.view(), self._line.status()
+        recorder, link, uplink = self._recorder.status(), _without_code(self._link_desk.view()), self._line.status()
         mowers = self._supervisor.statuses()
         problems = find_problems(
             clock=clock,
@@ -79,7 +81,7 @@ class BoxReport:
             link=link,
             uplink=uplink,
             mowers=mowers,
-            files=(self._plugins.registry.problem, self._line.problem),
+            files=(self._plugins.registry.problem, self._plugins.entries.store.problem, self._line.problem),
         )
         return BoxStatus(
             name=self._settings.box_name,
@@ -98,3 +100,8 @@ class BoxReport:
     def diagnostics(self) -> dict[str, Any]:
         """Everything about the box that says nothing about its household."""
         return self._diagnostics.snapshot()
+
+
+def _without_code(link: LinkView) -> LinkView:
+    """Everybody of the household may read the status; only who manages the box may see the code that gives it away."""
+    return msgspec.structs.replace(link, user_code=None, verification_uri=None, verification_uri_complete=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from datetime import datetime
@@ -14,7 +15,7 @@ from rich.table import Table
 from core.command_line.exit_codes import FAILED, USAGE
 from core.command_line.flow_prompts import answer_form
 from core.command_line.host_client import HostClient
-from core.command_line.terminal import HostOption, JsonOption, console, open_host, print_json, told
+from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
 from core.domain.errors import MowdeckError, SettingsError
 from core.settings.log import configure_logging
 from edge_agent.settings import load_settings
@@ -33,9 +34,9 @@ def run() -> None:
     try:
         settings = load_settings(os.environ)
         configure_logging(settings.log_level, settings.log_format)
-        from edge_agent.app import run as run_box
+        from edge_agent.process import main
 
-        asyncio.run(run_box(settings))
+        asyncio.run(main(settings))
     except SettingsError as err:
         for mistake in err.mistakes:
             _complain(f"{mistake.field}: {mistake.reason}")
@@ -43,6 +44,13 @@ def run() -> None:
     except MowdeckError as err:
         _complain(f"{err.detail} ({err.advice})")
         raise typer.Exit(USAGE) from err
+    except ExceptionGroup as group:
+        _, unexpected = group.split(MowdeckError)
+        if unexpected is not None:
+            raise
+        for one in _leaves(group):
+            _complain(str(one))
+        raise typer.Exit(FAILED) from group
 
 
 @app.command()
@@ -72,15 +80,16 @@ def add(
         try:
             view = _walk(client, view, values or [], can_ask=not as_json and sys.stdin.isatty())
         except (MowdeckError, KeyboardInterrupt, typer.Abort):
-            client.request("DELETE", f"/config/flows/{view['flow_id']}")
+            with contextlib.suppress(MowdeckError):  # it may have ended, or the host is away: the first error counts
+                client.request("DELETE", f"/config/flows/{view['flow_id']}")
             raise
         result = view["result"]
         if as_json:
             print_json(result)
         elif result["type"] == "create_entry":
-            console.print(f"Added: {result['title']}.")
+            console.print(f"Added: {plain(result['title'])}.")
         else:
-            console.print(f"Not added: {result.get('reason')}.")
+            console.print(f"Not added: {plain(result.get('reason'))}.")
     if result["type"] != "create_entry":
         raise typer.Exit(FAILED)
 
@@ -97,7 +106,7 @@ def _walk(client: HostClient, view: dict[str, Any], values: list[str], *, can_as
 def _show_status(found: dict[str, Any], names: dict[str, str]) -> None:
     link, uplink, recorder, clock = found["link"], found["uplink"], found["recorder"], found["clock"]
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("box", f"{found['name']} ({found['version']}), up since {_local(found['started_at'])}")
+    table.add_row("box", f"{plain(found['name'])} ({found['version']}), up since {_local(found['started_at'])}")
     table.add_row(
         "clock", ("right" if clock["is_trusted"] else "[yellow]not synchronised[/]") + f" ({clock['quality']})"
     )
@@ -105,20 +114,27 @@ def _show_status(found: dict[str, Any], names: dict[str, str]) -> None:
     if found["disk"] is not None:
         free, used = found["disk"]["free_bytes"] / 2**30, found["disk"]["database_bytes"] / 2**20
         table.add_row("disk", f"{free:.1f} GiB free, {used:.1f} MiB of records")
-    words = link["status"] if link["status"] != "linked" else f"linked to {link['relay_url']}"
+    words = link["status"] if link["status"] != "linked" else f"linked to {plain(link['relay_url'])}"
     if uplink is not None:
         words += f", {'online' if uplink['is_online'] else '[yellow]offline[/]'}, {uplink['backlog_rows']} rows waiting"
     table.add_row("relay", words)
     for door in found["mowers"]:
-        detail = f": {door['detail']}" if door.get("detail") and door["phase"] != "online" else ""
-        table.add_row("mower", f"{names.get(door['mower_id'], door['mower_id'])} {door['phase']}{detail}")
+        detail = f": {plain(door['detail'])}" if door.get("detail") and door["phase"] != "online" else ""
+        table.add_row("mower", f"{plain(names.get(door['mower_id'], door['mower_id']))} {door['phase']}{detail}")
     console.print(table)
     for problem in found["problems"]:
-        console.print(f"[yellow]! {problem}[/]", soft_wrap=True)
+        console.print(f"[yellow]! {plain(problem)}[/]", soft_wrap=True)
 
 
 def _local(text: str) -> str:
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for one in group.exceptions:
+        found += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return found
 
 
 def _complain(text: str) -> None:

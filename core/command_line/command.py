@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import time
 from typing import Annotated, Any
@@ -10,11 +11,11 @@ import msgspec
 import typer
 
 from core.command_line.exit_codes import FAILED, UNKNOWN
-from core.command_line.host_client import HostClient
+from core.command_line.host_client import HostClient, may_have_arrived
 from core.command_line.mowers import find_mower
-from core.command_line.terminal import HostOption, JsonOption, console, errors, open_host, print_json, told
+from core.command_line.terminal import HostOption, JsonOption, console, errors, open_host, plain, print_json, tell, told
 from core.domain import commands as words
-from core.domain.errors import InvalidInputError
+from core.domain.errors import InvalidInputError, MowdeckError, RateLimitedError, UnavailableError
 
 POLL_S = 0.3
 GRACE_S = 30.0
@@ -36,14 +37,14 @@ def command(
         body = parse_command(kind, parameters or [])
         with open_host(host) as client:
             target = find_mower(client, mower)
-            issued = client.post(f"/fleet/mowers/{target['mower_id']}/commands", {"command": body})
+            issued = _issue(client, f"/fleet/mowers/{target['mower_id']}/commands", body, as_json=as_json)
             view = _await_end(client, issued, is_quiet=as_json) if wait else issued
     status = str(view["status"])
     if as_json:
         print_json(view)
     else:
-        reason = f": {view['reason']}" if view.get("reason") else ""
-        console.print(f"{target['name']}: {body['kind']} {status}{reason}", soft_wrap=True)
+        reason = f": {plain(view['reason'])}" if view.get("reason") else ""
+        console.print(f"{plain(target['name'])}: {body['kind']} {status}{reason}", soft_wrap=True)
     if status in {"rejected", "expired", "failed"}:
         raise typer.Exit(FAILED)
     if wait and status != "executed":
@@ -58,10 +59,14 @@ def parse_command(kind: str, parameters: list[str]) -> dict[str, Any]:
         name, separator, value = parameter.partition("=")
         if not separator:
             raise InvalidInputError.of(parameter, "must be name=value")
+        if name == "kind" or name in fields:
+            raise InvalidInputError.of(name, "is given twice")
         fields[name] = value.split(",") if name == "area_ids" else _value(value)
     body = {"kind": tag, **fields}
     if tag not in words.KINDS:
-        raise InvalidInputError.of("kind", f"{kind!r} is not a command; one of: {', '.join(words.KINDS)}")
+        near = difflib.get_close_matches(tag, words.KINDS, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"one of: {', '.join(words.KINDS)}"
+        raise InvalidInputError.of("kind", f"{kind!r} is not a command; {advice}")
     try:
         msgspec.convert(body, words.Command)
     except msgspec.ValidationError as err:
@@ -76,9 +81,21 @@ def _value(text: str) -> Any:
         return text
 
 
+def _issue(client: HostClient, path: str, body: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+    try:
+        issued: dict[str, Any] = client.post(path, {"command": body})
+    except UnavailableError as err:
+        if not may_have_arrived(err):
+            raise
+        tell(err, as_json=as_json)
+        raise typer.Exit(UNKNOWN) from err
+    return issued
+
+
 def _await_end(client: HostClient, issued: dict[str, Any], *, is_quiet: bool) -> dict[str, Any]:
+    """What has become of it. A host that does not answer meanwhile is asked again: the command is on its way."""
     path = f"/fleet/commands/{issued['command_id']}"
-    view: dict[str, Any] = client.get(path)
+    view = issued
     deadline = time.monotonic() + GRACE_S + 30.0
     seen = ""
     while view["status"] in {"pending", "accepted"} and time.monotonic() < deadline:
@@ -86,5 +103,11 @@ def _await_end(client: HostClient, issued: dict[str, Any], *, is_quiet: bool) ->
             seen = view["status"]
             errors.print(f"[dim]{seen} ...[/]")
         time.sleep(POLL_S)
-        view = client.get(path)
+        try:
+            view = client.get(path)
+        except (UnavailableError, RateLimitedError):
+            continue
+        except MowdeckError as err:  # the sign-in has ended, say: only we have lost sight of it
+            errors.print(f"[red]{plain(err.detail)}[/]", highlight=False, soft_wrap=True)
+            break
     return view

@@ -22,6 +22,8 @@ UNREACHABLE = 4
 """The host does not answer."""
 UNKNOWN = 5
 """Sent, but what became of it is not known."""
+INTERRUPTED = 130
+"""Ctrl-C, or a question that nobody answered."""
 
 
 def exit_code_of(error: MowdeckError) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from core.command_line.terminal import errors
+from core.command_line.terminal import errors, plain
 from core.domain.errors import ConflictError, InvalidInputError, Mistake
 
 
@@ -38,7 +38,7 @@ def _tell_errors(result: dict[str, Any], *, can_ask: bool) -> None:
     if not can_ask:
         raise InvalidInputError(mistakes=tuple(Mistake(field=k, reason=str(v)) for k, v in found.items()))
     for name, reason in found.items():
-        errors.print(f"[red]{name}[/]: {reason}", highlight=False)
+        errors.print(f"[red]{plain(name)}[/]: {plain(reason)}", highlight=False)
 
 
 def _choose(result: dict[str, Any], given: list[str], *, can_ask: bool) -> dict[str, Any]:

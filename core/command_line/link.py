@@ -10,7 +10,7 @@ import typer
 
 from core.command_line.exit_codes import FAILED
 from core.command_line.host_client import HostClient
-from core.command_line.terminal import HostOption, JsonOption, console, errors, open_host, print_json, told
+from core.command_line.terminal import HostOption, JsonOption, console, errors, open_host, plain, print_json, told
 
 POLL_S = 1.0
 
@@ -59,23 +59,26 @@ def _confirm(client: HostClient, code: str, *, is_sure: bool, as_json: bool) -> 
     box = client.get(f"/edges/link/{code}")
     if not as_json:
         console.print(
-            f"The box calls itself [bold]{box['name']}[/] (version {box['version']}), asked from {box['remote']}."
+            f"The box calls itself [bold]{plain(box['name'])}[/] (version {plain(box['version'])}), "
+            f"asked from {plain(box['remote'])}."
         )
     if not is_sure and not typer.confirm("Link it to your account?"):
         raise typer.Exit(FAILED)
     edge = client.post(f"/edges/link/{code}/confirm", {})
-    print_json(edge) if as_json else console.print(f"Linked: {edge.get('name')} ({edge.get('edge_id')}).")
+    print_json(edge) if as_json else console.print(f"Linked: {plain(edge.get('name'))} ({edge.get('edge_id')}).")
 
 
 def _show(view: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(view)
     elif view["status"] == "linked":
-        console.print(f"Linked to {view['relay_url']} as {view['edge_id']}.")
+        console.print(f"Linked to {plain(view['relay_url'])} as {view['edge_id']}.")
     elif view["status"] == "waiting":
-        console.print(f"Open {view['verification_uri']} and enter [bold]{view['user_code']}[/], or scan:")
+        console.print(f"Open {plain(view['verification_uri'])} and enter [bold]{plain(view['user_code'])}[/], or scan:")
         if console.is_terminal:
             segno.make(view["verification_uri_complete"], error="l").terminal(compact=True)
-        console.print(f"or: mowdeck link --host {view['relay_url']} --confirm {view['user_code']}", soft_wrap=True)
+        console.print(
+            f"or: mowdeck link --host {plain(view['relay_url'])} --confirm {plain(view['user_code'])}", soft_wrap=True
+        )
     else:
-        console.print("Not linked." + (f" Last attempt: {view['problem']}." if view.get("problem") else ""))
+        console.print("Not linked." + (f" Last attempt: {plain(view['problem'])}." if view.get("problem") else ""))

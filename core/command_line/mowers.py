@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from core.command_line.host_client import HostClient
-from core.command_line.terminal import HostOption, JsonOption, console, open_host, print_json, told
+from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
 from core.domain.errors import InvalidInputError
 
 
@@ -34,11 +34,11 @@ def mower_table(found: list[dict[str, Any]], states: dict[str, dict[str, Any]], 
     for mower in sorted(found, key=lambda m: m["name"].casefold()):
         state = states.get(mower["mower_id"], {})
         table.add_row(
-            mower["name"],
+            plain(mower["name"]),
             _words(mower, state),
             _percent(state),
-            state.get("rtk_fix") or "",
-            state.get("current_area") or "",
+            plain(state.get("rtk_fix") or ""),
+            plain(state.get("current_area") or ""),
             _age(state.get("observed_at"), now),
             mower["mower_id"],
         )
@@ -61,13 +61,13 @@ def find_mower(client: HostClient, wanted: str) -> dict[str, Any]:
 
 def _words(mower: dict[str, Any], state: dict[str, Any]) -> str:
     if mower.get("setup_error"):
-        return f"[red]not set up: {mower['setup_error']}[/]"
+        return f"[red]not set up: {plain(mower['setup_error'])}[/]"
     if not state:
         return "[dim]has not reported yet[/]"
-    words = str(state.get("activity", "unknown"))
+    words = plain(state.get("activity", "unknown"))
     error = state.get("error")
     if error:
-        words = f"[red]{words}: {error.get('text') or error.get('code')}[/]"
+        words = f"[red]{words}: {plain(error.get('text') or error.get('code'))}[/]"
     if state.get("connectivity") == "offline":
         words += " [yellow](offline)[/]"
     return words

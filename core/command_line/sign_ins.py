@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -46,6 +49,19 @@ class SignIns:
         """The sign-in at `host`."""
         return self._read().sign_ins.get(host)
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process of this person at a time: a refresh token works once, and two that use it at the same time
+        look to the host like a thief."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = self._path.with_suffix(".lock").open("w")
+        except OSError as err:
+            raise InvalidInputError(f"cannot write {self._path.parent}: {err.strerror}") from err
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def put(self, sign_in: SignIn, *, is_last: bool) -> None:
         """Keeps a sign-in; `is_last` makes its host the default."""
         file = self._read()
@@ -73,6 +89,7 @@ class SignIns:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as stream:
+                os.fchmod(descriptor, 0o600)  # a file left by a crash keeps the mode it had
                 stream.write(msgspec.json.encode(file))
             temporary.replace(self._path)
         except OSError as err:

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from core.command_line.exit_codes import exit_code_of
+from core.command_line.exit_codes import INTERRUPTED, exit_code_of
 from core.command_line.host_client import HostClient
 from core.command_line.settings import load_settings
 from core.domain.errors import InvalidInputError, MowdeckError
@@ -34,8 +35,8 @@ def told(*, as_json: bool) -> Iterator[None]:
     except MowdeckError as err:
         tell(err, as_json=as_json)
         raise typer.Exit(exit_code_of(err)) from err
-    except KeyboardInterrupt as err:
-        raise typer.Exit(130) from err
+    except (KeyboardInterrupt, typer.Abort) as err:
+        raise typer.Exit(INTERRUPTED) from err
 
 
 def tell(err: MowdeckError, *, as_json: bool) -> None:
@@ -47,11 +48,19 @@ def tell(err: MowdeckError, *, as_json: bool) -> None:
         return
     if mistakes:
         for mistake in mistakes:
-            errors.print(f"[bold red]error[/]: {mistake.field}: {mistake.reason}", highlight=False, soft_wrap=True)
+            errors.print(
+                f"[bold red]error[/]: {plain(mistake.field)}: {plain(mistake.reason)}", highlight=False, soft_wrap=True
+            )
     else:
-        errors.print(f"[bold red]error[/]: {err.detail}", highlight=False, soft_wrap=True)
+        errors.print(f"[bold red]error[/]: {plain(err.detail)}", highlight=False, soft_wrap=True)
     if err.advice:
-        errors.print(f"       {err.advice}", highlight=False, soft_wrap=True)
+        errors.print(f"       {plain(err.advice)}", highlight=False, soft_wrap=True)
+
+
+def plain(text: object) -> str:
+    """Words that somebody else chose (names, reasons), for a line with markup: no markup and no control characters,
+    so that a mower's name cannot steer the terminal."""
+    return escape("".join(c if c.isprintable() else " " for c in str(text)))
 
 
 def print_json(value: Any) -> None:

@@ -14,12 +14,15 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from core.command_line.host_client import HostClient
+from core.command_line.host_client import RENEW_BEFORE, HostClient
 from core.command_line.mowers import find_mower, mower_table
 from core.command_line.terminal import HostOption, JsonOption, console, open_host, print_json, told
-from core.domain.errors import UnauthenticatedError, UnavailableError
+from core.domain.errors import RateLimitedError, StorageError, UnauthenticatedError, UnavailableError
 
 RETRY_S = 2.0
+READY_S = 20.0
+"""The host has accepted the token by then, or the connection counts as broken."""
+REFUSED = 4401
 LINES = 8
 
 
@@ -74,38 +77,76 @@ def _line(message: dict[str, Any], names: dict[str, str]) -> str:
             return f"{at}  {message['text']}"
 
 
-async def _messages(client: HostClient, found: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-    """Messages of the socket; it is opened again when it breaks, and says so."""
+class _RefusedError(Exception):
+    """The host does not take the token (any more)."""
+
+
+async def _messages(
+    client: HostClient, found: list[dict[str, Any]], *, retry_s: float = RETRY_S
+) -> AsyncIterator[dict[str, Any]]:
+    """Messages of the socket; it is opened again when it breaks, and says so. UnauthenticatedError once the sign-in
+    has ended."""
+    is_refused = False
     async with aiohttp.ClientSession() as session:
         while True:
             try:
-                async for message in _one_socket(client, session, found):
+                token = await _token(client, is_refused=is_refused)
+                async for message in _one_socket(client, session, [m["mower_id"] for m in found], token):
+                    is_refused = False
                     yield message
+                why = "connection closed"
+            except _RefusedError as err:
+                if is_refused:  # it was renewed just now
+                    hint = f"Sign in again: mowdeck sign-in {client.host}"
+                    raise UnauthenticatedError("the host ended the session", hint=hint) from err
+                is_refused, why = True, "the sign-in has to be renewed"
             except (aiohttp.ClientError, OSError) as err:
-                yield {"type": "connection", "text": f"connection lost ({err}), trying again"}
-            else:
-                yield {"type": "connection", "text": "connection closed, trying again"}
-            await asyncio.sleep(RETRY_S)
+                why = f"connection lost ({err})"
+            yield {"type": "connection", "text": f"{why}, trying again"}
+            await asyncio.sleep(retry_s)
+
+
+async def _token(client: HostClient, *, is_refused: bool) -> str:
+    """Blocking work (a file, perhaps a request) off the loop. A host that is away or just starting is an OSError."""
+    try:
+        return await asyncio.to_thread(lambda: client.token(is_refused=is_refused))
+    except (UnavailableError, StorageError, RateLimitedError) as err:
+        raise OSError(err.detail) from err
 
 
 async def _one_socket(
-    client: HostClient, session: aiohttp.ClientSession, found: list[dict[str, Any]]
+    client: HostClient, session: aiohttp.ClientSession, mower_ids: list[str], token: str
 ) -> AsyncIterator[dict[str, Any]]:
+    """One connection; its token is renewed before the host would end it for that."""
     loop = asyncio.get_running_loop()
-    try:
-        token = await loop.run_in_executor(None, client.token)
-    except UnavailableError as err:
-        raise OSError(err.detail) from err
-    url = f"{client.host}/api/v1/realtime/ws"
-    async with session.ws_connect(url, max_msg_size=1 << 20, heartbeat=20) as socket:
+    is_subscribed = False
+    async with session.ws_connect(f"{client.host}/api/v1/realtime/ws", max_msg_size=1 << 20, heartbeat=20) as socket:
         await socket.send_str(json.dumps({"type": "auth", "token": token}))
-        async for frame in socket:
+        renew_at = loop.time() + READY_S
+        while True:
+            try:
+                frame = await socket.receive(timeout=max(0.01, renew_at - loop.time()))
+            except TimeoutError:
+                if not is_subscribed:
+                    raise
+                token = await _token(client, is_refused=True)
+                await socket.send_str(json.dumps({"type": "auth", "token": token}))
+                renew_at = loop.time() + READY_S
+                continue
             if frame.type is not aiohttp.WSMsgType.TEXT:
                 break
             message = json.loads(frame.data)
             if message["type"] == "ready":
-                ids = [m["mower_id"] for m in found]
-                await socket.send_str(json.dumps({"type": "subscribe", "mower_ids": ids}))
+                renew_at = loop.time() + _renew_in_s(message)
+                if not is_subscribed:
+                    await socket.send_str(json.dumps({"type": "subscribe", "mower_ids": mower_ids}))
+                is_subscribed = True
             yield message
-        if socket.close_code == 4401:
-            raise UnauthenticatedError("the host ended the session", hint=f"mowdeck sign-in {client.host}")
+        if socket.close_code == REFUSED:
+            raise _RefusedError
+
+
+def _renew_in_s(ready: dict[str, Any]) -> float:
+    """By the host's clock, which need not be ours. A service token's end is far away, and then it just ends."""
+    left = datetime.fromisoformat(ready["token_expires_at"]) - datetime.fromisoformat(ready["server_time"])
+    return max(1.0, left.total_seconds() - RENEW_BEFORE.total_seconds())

@@ -34,6 +34,8 @@ class RegisteredMower(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     has_given_name: bool = False
     """A person (or the fleet) named it; what the vendor calls it no longer counts."""
+    is_from_fleet: bool = False
+    """A relay reserved its id, so a relay may have it removed; what the household set up stays with the household."""
     links: dict[EntryId, tuple[LinkKind, ...]] = {}
     areas: tuple[Area, ...] = ()
     """As its integration last described them."""
@@ -140,7 +142,9 @@ class MowerRegistry:
         if reserved is None:
             return RegisteredMower(mower_id=MowerId(make_id(self._clock.now())), key=key, name=description.name)
         del self._reservations[reserved.mower_id]
-        return RegisteredMower(mower_id=reserved.mower_id, key=key, name=reserved.name, has_given_name=True)
+        return RegisteredMower(
+            mower_id=reserved.mower_id, key=key, name=reserved.name, has_given_name=True, is_from_fleet=True
+        )
 
     def _waiting(self, entry_id: EntryId) -> Reservation | None:
         return next(

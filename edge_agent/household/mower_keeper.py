@@ -5,7 +5,9 @@ not has none. Nothing here sends a command.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import structlog
 
@@ -14,7 +16,7 @@ from core.domain.ids import EntryId, MowerId
 from core.domain.mower import MowerDescription
 from core.platform.entries import ConfigEntries
 from core.platform.entry import EntryRecord, EntryState
-from core.platform.integration import Integration
+from core.platform.integration import Integration, MowerKey, key_of
 from core.platform.registry import MowerRegistry
 from core.storage.telemetry_store import DirectoryEntry, TelemetryStore
 from edge_agent.household.account import HouseholdAccount
@@ -26,8 +28,10 @@ from edge_agent.runtime.supervisor import Supervisor
 
 _log = structlog.get_logger(__name__)
 
-PENDING = 1_024
-"""Changes waiting to be carried out; each entry and mower has at most a few, so this is never reached."""
+_Id = TypeVar("_Id", EntryId, MowerId)
+
+RETRY_S = 10.0
+"""A change that could not be carried out (the disk is full, the database is busy) is tried again after this."""
 
 
 class MowerKeeper:
@@ -45,6 +49,7 @@ class MowerKeeper:
         store: TelemetryStore,
         account: HouseholdAccount,
         on_inventory: Callable[[], None],
+        retry_s: float = RETRY_S,
     ) -> None:
         self._entries = entries
         self._registry = registry
@@ -55,23 +60,31 @@ class MowerKeeper:
         self._store = store
         self._account = account
         self._on_inventory = on_inventory
+        self._retry_s = retry_s
         self._served: dict[MowerId, EntryId] = {}
-        self._changes: asyncio.Queue[EntryId | MowerId] = asyncio.Queue(PENDING)
+        self._changed_entries: dict[EntryId, None] = {}
+        self._changed_doors: dict[MowerId, None] = {}
+        self._noted = asyncio.Event()
         self._gate = asyncio.Lock()
         entries.observe(self._note_entry)
         entries.before_unload(self.release)
-        entries.on_removed(lambda record: self._changes.put_nowait(record.entry_id))
+        entries.on_removed(lambda record: self._note(record.entry_id))
 
-    # -- what is noted
+    # -- what is noted: that something changed, not how; so there are never more notes than entries and mowers
+
+    def _note(self, entry_id: EntryId) -> None:
+        self._changed_entries[entry_id] = None
+        self._noted.set()
 
     def _note_entry(self, record: EntryRecord, state: EntryState, _: Integration | None) -> None:
         if state is EntryState.LOADED:
-            self._changes.put_nowait(record.entry_id)
+            self._note(record.entry_id)
         self._on_inventory()
 
     def note_door(self, status: DoorStatus) -> None:
         """A door has changed: its link may have said what the mower can do."""
-        self._changes.put_nowait(status.mower_id)
+        self._changed_doors[status.mower_id] = None
+        self._noted.set()
 
     # -- carrying it out
 
@@ -79,22 +92,45 @@ class MowerKeeper:
         """Until cancelled. Waits for the household's account: before it there is nobody whose mowers they are."""
         await self._account.wait()
         while True:
-            changed = await self._changes.get()
-            try:
-                async with self._gate:
-                    await self._carry_out(changed)
-            except MowdeckError as err:
-                _log.error("a change of the mowers could not be carried out", changed=changed, detail=err.detail)
+            await self._noted.wait()
+            self._noted.clear()
+            entries, self._changed_entries = self._changed_entries, {}
+            doors, self._changed_doors = self._changed_doors, {}
+            failed = False
+            for entry_id in entries:
+                failed |= not await self._carry_out(self._follow, entry_id)
+            for mower_id in doors:
+                failed |= not await self._carry_out(self._ask_abilities, mower_id)
             self._on_inventory()
+            if failed:
+                self._changed_entries = {**entries, **self._changed_entries}
+                self._changed_doors = {**doors, **self._changed_doors}
+                await self._pause()
 
-    async def _carry_out(self, changed: str) -> None:
-        if changed in self._served:
-            able = self._supervisor.capabilities(MowerId(changed))
-            if able is not None:
-                await self._registry.note_capabilities(MowerId(changed), able)
-            return
-        entry_id = EntryId(changed)
-        if all(record.entry_id != entry_id for record in self._entries.records()):
+    async def _pause(self) -> None:
+        """Until it is worth trying again: after a while, or as soon as something else has changed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._retry_s):
+                await self._noted.wait()
+        self._noted.set()
+
+    async def _carry_out(self, change: Callable[[_Id], Awaitable[None]], changed: _Id) -> bool:
+        try:
+            async with self._gate:
+                await change(changed)
+        except MowdeckError as err:
+            _log.error("a change of the mowers could not be carried out yet", changed=changed, detail=err.detail)
+            return False
+        return True
+
+    async def _ask_abilities(self, mower_id: MowerId) -> None:
+        able = self._supervisor.capabilities(mower_id)
+        if able is not None:
+            await self._registry.note_capabilities(mower_id, able)
+
+    async def _follow(self, entry_id: EntryId) -> None:
+        """Serves every mower of a loaded entry; detaches those of one that has gone."""
+        if self._is_gone(entry_id):
             await self._registry.detach(entry_id)
             return
         integration = self._entries.integration(entry_id)
@@ -102,11 +138,14 @@ class MowerKeeper:
             for description in self._entries.view(entry_id).mowers:
                 await self._serve(entry_id, description, integration)
 
+    def _is_gone(self, entry_id: EntryId) -> bool:
+        return all(record.entry_id != entry_id for record in self._entries.records())
+
     async def _serve(self, entry_id: EntryId, description: MowerDescription, integration: Integration) -> None:
         mower_id = await self._registry.adopt(description, entry_id)
         if mower_id in self._served:
             if self._served[mower_id] != entry_id:
-                _log.warning("two entries reach one mower; the first keeps it", mower_id=mower_id, entry_id=entry_id)
+                _log.info("two entries reach one mower; the first keeps it", mower_id=mower_id, entry_id=entry_id)
             return
         account_id = self._account.require()
         name = self._registry.get(mower_id).name
@@ -120,24 +159,43 @@ class MowerKeeper:
         self._served[mower_id] = entry_id
 
     async def release(self, entry_id: EntryId) -> None:
-        """Ends the links of an entry that is about to be unloaded; its mowers stay known, and offline."""
+        """Ends the links of an entry that is about to be unloaded, all at once: a stubborn one must not keep the
+        others. Its mowers stay known, and offline, or go over to another entry that reaches them."""
         async with self._gate:
-            for mower_id in [m for m, e in self._served.items() if e == entry_id]:
-                await self._supervisor.remove(mower_id)
-                self._served.pop(mower_id, None)
+            mowers = [m for m, e in self._served.items() if e == entry_id]
+            for mower_id in mowers:
+                del self._served[mower_id]
+            async with asyncio.TaskGroup() as group:
+                for mower_id in mowers:
+                    group.create_task(self._supervisor.remove(mower_id), name=f"release {mower_id}")
+            for mower_id in mowers:
+                for other in self._registry.get(mower_id).links:
+                    if other != entry_id:
+                        self._note(other)
+
+    # -- forgetting
 
     async def remove(self, mower_id: MowerId) -> None:
-        """Forgets a mower and every row of it. ConflictError while an entry reaches it."""
+        """Forgets a mower and every row of it. ConflictError while an entry reaches it. Cut off in the middle, it is
+        simply asked for again: the registry forgets the mower when its rows are gone."""
         async with self._gate:
+            for entry_id in [e for e in self._registry.get(mower_id).links if self._is_gone(e)]:
+                await self._registry.detach(entry_id)
             mower = self._registry.get(mower_id)
-            if mower.links:
+            if any(self._may_reach(entry_id, mower.key) for entry_id in mower.links):
                 raise ConflictError(
                     f"{mower.name} is reached by an integration", hint="Remove the integration's entry first."
                 )
             self._commander.forget(mower_id)
             self._intake.forget(mower_id)
             self._live.forget(mower_id)
-            await self._account.displace(mower_id)
-            await self._registry.remove(mower_id)
             await self._store.purge_mower(mower_id)
+            await self._registry.remove(mower_id)
+            await self._account.displace(mower_id)
         self._on_inventory()
+
+    def _may_reach(self, entry_id: EntryId, key: MowerKey) -> bool:
+        """False only for an entry that is up and does not have the mower any more (sold, moved to another vendor
+        account)."""
+        view = self._entries.view(entry_id)
+        return view.state is not EntryState.LOADED or any(key_of(mower) == key for mower in view.mowers)

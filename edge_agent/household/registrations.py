@@ -6,16 +6,19 @@ import structlog
 import voluptuous as vol
 
 from core.domain.clock import Clock
-from core.domain.errors import ConflictError, InvalidInputError, Mistake, MowdeckError, NotFoundError
+from core.domain.errors import ConflictError, InvalidInputError, Mistake, MowdeckError
 from core.domain.ids import EntryId, MowerId, make_id
 from core.platform import fire_door
 from core.platform.entries import ConfigEntries
 from core.platform.loader import Loader
-from core.platform.registry import MowerRegistry
+from core.platform.registry import MowerRegistry, RegisteredMower
 from core.sync.messages import FailedRegistration, Registration, Registrations
 from edge_agent.household.mower_keeper import MowerKeeper
 
 _log = structlog.get_logger(__name__)
+
+REASON_LENGTH = 300
+"""Characters of a plugin's words that travel to the relay."""
 
 
 class FleetRegistrations:
@@ -43,18 +46,19 @@ class FleetRegistrations:
 
     async def apply(self, registrations: Registrations) -> None:
         """Carries all of it out; one that cannot be is noted and keeps no other from it."""
+        wanted = {registration.mower_id for registration in registrations.mowers}
+        self._refused = {mower_id: reason for mower_id, reason in self._refused.items() if mower_id in wanted}
         for registration in registrations.mowers:
             try:
                 await self._apply(registration)
             except MowdeckError as err:
-                self._refused[registration.mower_id] = err.detail
+                self._refused[registration.mower_id] = err.detail[:REASON_LENGTH]
                 _log.warning("a registration failed", mower_id=registration.mower_id, detail=err.detail)
             else:
                 self._refused.pop(registration.mower_id, None)
         for mower_id in registrations.removed:
-            self._refused.pop(mower_id, None)
             try:
-                await self._remove(mower_id)
+                await self._remove(mower_id, frozenset(registrations.removed))
             except MowdeckError as err:
                 _log.warning("a mower could not be removed", mower_id=mower_id, detail=err.detail)
 
@@ -84,26 +88,36 @@ class FleetRegistrations:
         schema = loaded.connection_schema
         return fire_door.call_now(lambda: _checked(schema, connection), where=f"{domain} connection")
 
-    async def _remove(self, mower_id: MowerId) -> None:
+    async def _remove(self, mower_id: MowerId, removed: frozenset[MowerId]) -> None:
         """Only what the fleet itself added: what the household set up stays with the household."""
         reserved = next((r for r in self._registry.reservations() if r.mower_id == mower_id), None)
         if reserved is not None:
             await self._remove_entry(reserved.entry_id)
             await self._registry.remove(mower_id)
             return
-        try:
-            mower = self._registry.get(mower_id)
-        except NotFoundError:
+        mower = next((m for m in self._registry.mowers() if m.mower_id == mower_id), None)
+        if mower is None:
             return
-        records = {record.entry_id: record for record in self._entries.records()}
+        reason = self._why_it_stays(mower, removed)
+        if reason is not None:
+            _log.info("the fleet has removed a mower that stays on this box", mower_id=mower_id, reason=reason)
+            return
         for entry_id in list(mower.links):
-            record = records.get(entry_id)
-            if record is None or record.source != "relay":
-                return
             await self._remove_entry(entry_id)
             await self._registry.detach(entry_id)
         await self._keeper.remove(mower_id)
         _log.info("mower removed for the fleet", mower_id=mower_id)
+
+    def _why_it_stays(self, mower: RegisteredMower, removed: frozenset[MowerId]) -> str | None:
+        if not mower.is_from_fleet:
+            return "the household added it"
+        records = {record.entry_id: record for record in self._entries.records()}
+        for entry_id in mower.links:
+            if entry_id in records and records[entry_id].source != "relay":
+                return "the household reaches it by an entry of its own"
+            if any(other.mower_id not in removed for other in self._registry.of_entry(entry_id)):
+                return "its entry reaches other mowers too"
+        return None
 
     async def _remove_entry(self, entry_id: EntryId) -> None:
         if any(record.entry_id == entry_id for record in self._entries.records()):

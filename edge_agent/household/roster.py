@@ -73,15 +73,14 @@ class Roster:
         """Mowers that the relay asked for and the box does not have, and why."""
         found = []
         for reservation in self._registry.reservations():
-            view = self._entry(reservation.entry_id)
-            reason = reservation.conflict or (view.reason if view is not None and view.state in _TROUBLE else None)
+            reason = reservation.conflict or _why_no_mower(self._entry(reservation.entry_id))
             if reason is not None:
                 found.append(FailedRegistration(mower_id=reservation.mower_id, reason=reason))
         return tuple(found)
 
     def _view(self, mower: RegisteredMower) -> MowerView:
         vendor, _, serial = mower.key.partition(":")
-        entry = self._entry(next(iter(mower.links))) if mower.links else None
+        entry = self._best_entry(mower)
         return MowerView(
             mower_id=mower.mower_id,
             name=mower.name,
@@ -94,6 +93,11 @@ class Roster:
             capabilities=mower.capabilities or Capabilities(),
             setup_error=_trouble(entry),
         )
+
+    def _best_entry(self, mower: RegisteredMower) -> EntryView | None:
+        """Of several entries that reach it, the first that is well."""
+        entries = [entry for entry_id in mower.links if (entry := self._entry(entry_id)) is not None]
+        return next((entry for entry in entries if _trouble(entry) is None), entries[0] if entries else None)
 
     def _entry(self, entry_id: EntryId) -> EntryView | None:
         try:
@@ -108,6 +112,15 @@ def _trouble(entry: EntryView | None) -> str | None:
     if entry.is_disabled:
         return "its integration is switched off"
     return entry.reason or entry.state.value if entry.state in _TROUBLE else None
+
+
+def _why_no_mower(entry: EntryView | None) -> str | None:
+    """Why an entry that the relay asked for has brought no mower; None while it is on its way."""
+    if entry is None:
+        return None
+    if entry.state is EntryState.LOADED and not entry.mowers:
+        return "its integration reaches no mower"
+    return _trouble(entry)
 
 
 def _links(mower: RegisteredMower) -> tuple[LinkKind, ...]:

@@ -36,7 +36,9 @@ class RelayLine:
         return self._problem
 
     def change(self, link: LinkGrant | None) -> None:
-        """Another link, or none."""
+        """Another link, or none. The one that it has already changes nothing, unless it could not be used."""
+        if link == self._link and self._problem is None:
+            return
         self._link = link
         self._changed.set()
 
