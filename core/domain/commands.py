@@ -118,6 +118,8 @@ def kind_of(command: Command) -> str:
 
 
 class Priority(StrEnum):
+    """An emergency waits behind nothing."""
+
     NORMAL = "normal"
     EMERGENCY = "emergency"
 

@@ -22,10 +22,13 @@ class Person:
         self.url = url
         self.username = username
         self.http = httpx.Client(base_url=f"{url}/api/v1", timeout=30)
+        self._members: list[Person] = []
         self.account_id = ""
         self.user_id = ""
 
     def close(self) -> None:
+        for member in self._members:
+            member.close()
         self.http.close()
 
     def register(self, account_name: str) -> Person:
@@ -51,10 +54,12 @@ class Person:
         level = {"type": "account", "id": self.account_id}
         body = {"username": username, "password": first, "assignments": [{"role": role, "level": level}]}
         self.post(f"/identity/accounts/{self.account_id}/users", body)
-        member = Person(self.url, username).sign_in(first)
+        member = Person(self.url, username)
+        self._members.append(member)
+        member.sign_in(first)
         assert member.ask("GET", "/fleet/mowers").status_code == 403  # nothing before the password is changed
         member.ask(
-            "POST", "/identity/me/password", {"old_password": first, "new_password": PASSWORD}
+            "POST", "/identity/me/password", {"current_password": first, "new_password": PASSWORD}
         ).raise_for_status()
         return member.sign_in()
 

@@ -39,11 +39,18 @@ class Stage:
         box.start()
         return box
 
+    def broker_pid(self) -> int:
+        """The process id of the relay's own Mosquitto (0: none is running now)."""
+        try:
+            return int((self.relay.data_dir / "broker" / "mosquitto.pid").read_text().split()[0])
+        except (OSError, IndexError, ValueError):
+            return 0
+
     def keep_ports(self) -> None:
         """After a restart the hosts listen where they did (boxes and people remember)."""
         address = self.relay.address
         port = str(address["url"]).rsplit(":", 1)[1]
-        self.relay.change_settings(listen_port=port, broker_port=str(address["broker_port"]))
+        self.relay.change_settings(listen_port=port, broker_port=str(address["broker"]["port"]))
 
 
 def link(box: HostProcess, household: Person, owner: Person) -> str:

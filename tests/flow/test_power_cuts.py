@@ -108,10 +108,10 @@ def test_the_relay_is_killed(mow):
 
 def test_the_broker_is_killed(mow):
     mow.begin()
-    pid = int(mow.stage.relay.address["broker_pid"])
+    pid = mow.stage.broker_pid()
     os.kill(pid, signal.SIGKILL)
     mow.grow(30)
-    until(lambda: mow.stage.relay.read_address().get("broker_pid") not in {None, pid}, timeout_s=30)
+    until(mow.stage.broker_pid, lambda now: now not in {0, pid}, timeout_s=30)
     until(lambda: mow.owner.get("/fleet/edges")["items"][0]["is_online"], timeout_s=60)
     stopped = until(
         lambda: mow.owner.command(mow.mower_id, "emergency_stop"), lambda a: a.status_code == 202, timeout_s=30
@@ -122,7 +122,7 @@ def test_the_broker_is_killed(mow):
 
 def test_all_three_are_killed_at_once(mow):
     mow.begin()
-    os.kill(int(mow.stage.relay.address["broker_pid"]), signal.SIGKILL)
+    os.kill(mow.stage.broker_pid(), signal.SIGKILL)
     mow.stage.relay.kill()
     mow.box.kill()
     mow.stage.relay.start()

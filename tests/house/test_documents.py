@@ -45,3 +45,24 @@ def test_every_adr_is_in_the_list():
         text = page.read_text(encoding="utf-8")
         for part in ("**Context.**", "**Decision.**", "**Consequences.**", "**Rejected.**"):
             assert part in text, f"{page.name} lacks {part}"
+
+
+def test_every_message_and_close_code_of_the_socket_is_documented():
+    from core.web.realtime.messages import ClientMessage, CloseCode, ServerMessage
+
+    text = (DOCS / "realtime.md").read_text(encoding="utf-8")
+    for kind in (*ClientMessage.__args__, *ServerMessage.__args__):
+        tag = kind.__struct_config__.tag
+        assert f"`{tag}" in text, tag
+    for code in CloseCode:
+        assert f"| {code.value} |" in text
+
+
+def test_every_error_code_is_documented():
+    from core.domain.errors import MowdeckError
+
+    def tree(root):
+        return [root, *(c for sub in root.__subclasses__() for c in tree(sub))]
+
+    text = (DOCS / "problems.md").read_text(encoding="utf-8")
+    assert [c.code for c in tree(MowdeckError) if c.__module__ == "core.domain.errors" and f"`{c.code}`" not in text] == []

@@ -21,7 +21,7 @@ def test_module(path):
     assert ast.get_docstring(tree(path)), "a module begins with what it is"
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            length = _lines(node) - _table_lines(node)
             assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"
 
 
@@ -48,6 +48,17 @@ def test_public_classes_say_what_they_are(path):
     assert tags == []
 
 
+def _lines(node):
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _table_lines(function):
+    """A function that returns a literal list (a table of routes) is data; it is not read as a flow of steps."""
+    last = function.body[-1]
+    is_table = isinstance(last, ast.Return) and isinstance(last.value, ast.List | ast.Tuple)
+    return _lines(last) if is_table else 0
+
+
 def _calls(path):
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call):
@@ -70,12 +81,13 @@ def test_tasks_are_born_in_task_groups(path):
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_broad_excepts_have_a_reason(path):
+    """One that raises on only cleans up or translates; any other swallows, and says why on its line."""
     lines = path.read_text(encoding="utf-8").splitlines()
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ExceptHandler):
             names = ast.unparse(node.type) if node.type else "bare"
-            if names in {"bare", "Exception", "BaseException"}:
-                assert "noqa: BLE001  (" in lines[node.lineno - 1], f"line {node.lineno}: say why on the line"
+            if names in {"bare", "Exception", "BaseException"} and not isinstance(node.body[-1], ast.Raise):
+                assert "  # " in lines[node.lineno - 1], f"line {node.lineno}: say why on the line"
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

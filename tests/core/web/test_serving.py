@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from core.web.serving import announced, bind, url_of
 from core.domain.errors import SettingsError
+from core.web.serving import announced, bind, url_of
 
 
 def test_free_port_is_told():
