@@ -226,6 +226,7 @@ def relay_side(
         clock=SystemClock(),
         registry=registry,
         wait_for_broker=broker.wait_ready,
+        on_connected=ingest.call_boxes,
     )
     tasks += [group.create_task(ingest.run(), name="ingest"), group.create_task(gateway.run(), name="gateway")]
     return gateway

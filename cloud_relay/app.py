@@ -187,7 +187,7 @@ class Relay:
             clock=clock,
             registry=self._metrics,
             wait_for_broker=broker.wait_ready,
-            on_connected=self._registrar.on_broker_connected,
+            on_connected=self._on_broker_connected,
         )
         self._subscribe()
 
@@ -350,6 +350,11 @@ class Relay:
 
     async def _check_store(self) -> None:
         await self._store.counts()
+
+    async def _on_broker_connected(self) -> None:
+        """What the broker retained may be lost, and boxes that were back first said hello to nobody."""
+        await self._registrar.on_broker_connected()
+        await self._ingest.call_boxes()
 
     async def _check_broker(self) -> None:
         if not self._gateway.is_connected:

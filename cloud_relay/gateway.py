@@ -137,7 +137,8 @@ class Gateway:
         retain: bool = False,
     ) -> None:
         """Hands a message for a box to the broker. NotPublishedError when that did not work in time."""
-        lane: Lane = "journal" if branch == topics.DOWN_ACK else "main"
+        is_ack = branch == topics.DOWN_ACK and self.is_lane_connected("journal")
+        lane: Lane = "journal" if is_ack else "main"
         await self._publish(lane, edge_id, branch, tail, payload, qos=qos, retain=retain)
 
     async def publish_stop(self, edge_id: EdgeId, mower_id: MowerId, payload: bytes) -> None:

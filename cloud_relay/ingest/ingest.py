@@ -123,6 +123,10 @@ class Ingest:
             group.create_task(self._live.run(), name="ingest live")
             group.create_task(self._retry_results(), name="ingest results")
 
+    async def call_boxes(self) -> None:
+        """The relay is connected to the broker again: see `JournalDesk.call_boxes`."""
+        await self._journal.call_boxes()
+
     def forget(self, edge_id: EdgeId) -> None:
         """The box is no longer linked."""
         self._journal.forget(edge_id)

@@ -26,6 +26,8 @@ from core.telemetry.rows import TimelineRow
 
 REJECTED_IN_ACK = 100
 """Rejected rows that an ack names; all are in the quarantine."""
+CALL_EVERY_S = 0.005
+"""200 boxes per second are asked for a hello: each costs the relay a look into its books."""
 _SIZE_MAX = 2 * limits.BATCH_BYTES
 
 _log = structlog.get_logger(__name__)
@@ -88,6 +90,13 @@ class JournalDesk:
                 rejected=ingested.rejected[:REJECTED_IN_ACK],
             )
             await self._answer(edge_id, ack)
+
+    async def call_boxes(self) -> None:
+        """Asks the boxes of this relay's memory for a hello, a few at a time. After a restart of the broker some
+        are back before the relay, and what they said then reached nobody."""
+        for edge_id, receiver in list(self._receivers.items()):
+            await self._answer(edge_id, Ack(stream_id=receiver.stream_id, acked_seq=0, answers="stranger"))
+            await asyncio.sleep(CALL_EVERY_S)
 
     def forget(self, edge_id: EdgeId) -> None:
         """The box is no longer linked."""

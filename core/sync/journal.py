@@ -96,6 +96,7 @@ class JournalSender:
         self._backoff = Backoff(random=random)
         self._phase = _Phase.OFFLINE
         self._greeting_s = GREETING_S
+        self._has_repeated = False
         self._due_at = 0.0
         """When a hello is sent (WAITING) or given up (GREETING)."""
         self._confirmed_seq = acked_seq
@@ -184,7 +185,7 @@ class JournalSender:
             case "gap":
                 return self._on_gap(ack.acked_seq, now)
             case "stranger":
-                return self.greet_again(now)
+                return self._on_stranger(now)
             case "batch":
                 return self._on_batch_acked(ack.acked_seq, now)
 
@@ -208,6 +209,7 @@ class JournalSender:
 
     def _greet(self, now: float) -> list[Action]:
         self._phase = _Phase.GREETING
+        self._has_repeated = False
         self._due_at = now + self._greeting_s
         self._greeting_s = min(limits.ACK_TIMEOUT_S, self._greeting_s * 2)
         return [SendHello()]
@@ -224,6 +226,16 @@ class JournalSender:
         self._in_flight.clear()
         self._reading_after = None
         self._waits_since = None
+
+    def _on_stranger(self, now: float) -> list[Action]:
+        """Also while a hello waits for its answer (it may have reached nobody), but then only once: every batch that
+        was in flight makes such an ack."""
+        if self._phase is _Phase.GREETING:
+            if self._has_repeated:
+                return []
+            self._has_repeated = True
+            return [SendHello()]
+        return self.greet_again(now)
 
     def _on_hello_answered(self, watermark: int, now: float) -> list[Action]:
         if self._phase is not _Phase.GREETING:

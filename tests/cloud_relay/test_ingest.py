@@ -240,6 +240,14 @@ async def test_after_a_restart_the_relay_asks_for_a_hello_and_goes_on(desk: Desk
     assert again.last_ack.acked_seq == 2
 
 
+async def test_boxes_that_were_back_before_the_relay_are_asked_for_a_hello(desk: Desk) -> None:
+    await desk.ingest.call_boxes()
+    assert desk.acks == []
+    await desk.greet(last_seq=9)
+    await desk.ingest.call_boxes()
+    assert (desk.last_ack.stream_id, desk.last_ack.answers) == (STREAM, "stranger")
+
+
 async def test_a_foreign_mowers_rows_are_quarantined_and_do_not_block(desk: Desk) -> None:
     await desk.greet(last_seq=3)
     await desk.journal(batch(history(1), history(2, FOREIGN), history(3)))

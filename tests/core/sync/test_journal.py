@@ -180,7 +180,14 @@ def test_of_many_gap_acks_the_first_counts() -> None:
 def test_a_stranger_says_hello() -> None:
     made, _ = flowing(last=80)
     assert made.on_ack(ack(0, "stranger"), 1.0) == [SendHello()]
-    assert made.on_ack(ack(0, "stranger"), 1.0) == []
+
+
+def test_of_a_hello_that_reached_nobody_the_relay_may_remind_once() -> None:
+    made = sender(last=80)
+    made.on_connected(0.0)
+    assert made.on_ack(ack(0, "stranger"), 0.1) == [SendHello()]
+    for _ in range(8):  # one for each batch that had been in flight
+        assert made.on_ack(ack(0, "stranger"), 0.2) == []
 
 
 def test_batches_wait_for_the_answer_to_a_new_hello() -> None:
