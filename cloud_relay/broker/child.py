@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -89,20 +89,27 @@ async def running_child(binary: str, config: Path, pid_file: Path) -> AsyncItera
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    exited = asyncio.ensure_future(process.wait())
     try:
-        for how in [signal.SIGTERM] * int(_STOP_S / _NUDGE_S):
-            process.send_signal(how)
-            done, _ = await asyncio.wait({exited}, timeout=_NUDGE_S)
-            if done:
+        for _ in range(int(_STOP_S / _NUDGE_S)):
+            if await _ends(process, signal.SIGTERM):
                 return
         _log.warning("broker does not stop", pid=process.pid)
     finally:
-        if process.returncode is None:
-            process.kill()
-        await exited
+        while not await _ends(process, signal.SIGKILL):
+            pass
+
+
+async def _ends(process: asyncio.subprocess.Process, how: signal.Signals) -> bool:
+    """Sends the signal; whether the process has ended a moment later."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.send_signal(how)
+    try:
+        async with asyncio.timeout(_NUDGE_S):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 async def end_stale(config: Path, pid_file: Path) -> None:

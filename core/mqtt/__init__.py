@@ -1,1 +1,1 @@
-"""One small wrapper around aiomqtt: manual ack, a new client per connection, publish raced against disconnect."""
+"""One small wrapper around paho-mqtt: a new client per connection, acks when handled, a publish that notices the end."""
