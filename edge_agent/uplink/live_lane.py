@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from core.domain import limits
 from core.domain.ids import EdgeId, MowerId
@@ -14,14 +15,24 @@ from core.sync.topics import UP_STATE, topic
 Publish = Callable[[str, bytes], Awaitable[None]]
 Redate = Callable[[MowerState], MowerState]
 
+EARLY_S = 0.25
+"""A state may come this much before its turn; the next turn is counted from the turn, not from it. So a mower that
+reports every second, give or take a little, is never held back, and its rate is still LIVE_INTERVAL_S on average."""
+
 
 class LiveLane:
-    """States waiting to go up, conflated: a slow line gets fewer of them, each the newest."""
+    """States waiting to go up, conflated: a slow line gets fewer of them, each the newest. A state whose turn it is
+    goes at once."""
 
-    def __init__(self, edge_id: EdgeId, *, redate: Redate = lambda state: state) -> None:
+    def __init__(
+        self, edge_id: EdgeId, *, monotonic: Callable[[], float], redate: Redate = lambda state: state
+    ) -> None:
         self._edge_id = edge_id
+        self._monotonic = monotonic
         self._redate = redate
         self._waiting: dict[MowerId, MowerState] = {}
+        self._turns: dict[MowerId, float] = {}
+        """When each mower's next turn is (monotonic)."""
         self._arrived = asyncio.Event()
 
     def put(self, mower_id: MowerId, state: MowerState) -> None:
@@ -32,14 +43,30 @@ class LiveLane:
     def forget(self, mower_id: MowerId) -> None:
         """The mower was removed."""
         self._waiting.pop(mower_id, None)
+        self._turns.pop(mower_id, None)
 
     async def run(self, publish: Publish) -> None:
         """Sends until `publish` fails."""
         while True:
-            await self._arrived.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.pause_s()):
+                    await self._arrived.wait()
             self._arrived.clear()
-            waiting, self._waiting = self._waiting, {}
-            for mower_id, state in waiting.items():
+            for mower_id, state in self.take_due():
                 message = StateMessage(mower_id=mower_id, state=self._redate(state))
                 await publish(topic(self._edge_id, UP_STATE, mower_id), encode(message))
-            await asyncio.sleep(limits.LIVE_INTERVAL_S)
+
+    def pause_s(self) -> float | None:
+        """Until the next turn of a mower with a waiting state; None while nothing waits."""
+        if not self._waiting:
+            return None
+        turn = min(self._turns.get(mower_id, 0.0) for mower_id in self._waiting)
+        return max(0.0, turn - EARLY_S - self._monotonic())
+
+    def take_due(self) -> list[tuple[MowerId, MowerState]]:
+        """The waiting states whose turn it is; their mowers' next turns are set."""
+        now = self._monotonic()
+        due = [mower_id for mower_id in self._waiting if self._turns.get(mower_id, 0.0) - EARLY_S <= now]
+        for mower_id in due:
+            self._turns[mower_id] = max(self._turns.get(mower_id, 0.0), now) + limits.LIVE_INTERVAL_S
+        return [(mower_id, self._waiting.pop(mower_id)) for mower_id in due]

@@ -89,7 +89,7 @@ class Uplink:
         self._handle_registrations = on_registrations
         self._states = states
         self._pause = pause
-        self._live = LiveLane(link.edge_id, redate=self._redate)
+        self._live = LiveLane(link.edge_id, monotonic=clock.monotonic, redate=self._redate)
         self._outbox = Outbox(link.edge_id)
         self._calls = Calls(
             store=store,

@@ -66,7 +66,15 @@ def _calls(path):
             yield node, function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
+OWNERS = {
+    "core/platform/fire_door.py": "awaits the plugin's task in the same function; a TaskGroup would wait for ever for one "
+    "that ignores its cancellation",
+    "core/platform/plugin_tasks.py": "the owner of a plugin's tasks: ends them, or names those that would not end",
+}
+"""Modules that own tasks by themselves, and why."""
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if name_of(p) not in OWNERS], ids=name_of)
 def test_tasks_are_born_in_task_groups(path):
     """`asyncio.create_task`, `ensure_future` and `loop.create_task` make tasks that nobody owns."""
     for node, name in _calls(path):
