@@ -159,17 +159,27 @@ class _Box:
             edge_id=lambda: EdgeId(self.identity.announced_id),
             capabilities=self.roster.capabilities,
         )
+        self._make_line()
+        self._make_household()
+        self._make_report(wall)
+        self.account_changed = asyncio.Event()
+        self._subscribe(people)
+
+    def _make_line(self) -> None:
         self.link_desk = LinkDesk(
             self.links,
-            name=settings.box_name,
+            name=self.settings.box_name,
             version=VERSION,
             clock=self.clock,
             open_session=aiohttp.ClientSession,
-            before_link=store.restart_stream,
+            before_link=self.store.restart_stream,
             on_change=self._on_link,
         )
         current = self.link_desk.link
         self.line = RelayLine(self._make_uplink, None if current is None else current.grant)
+
+    def _make_household(self) -> None:
+        plugins = self.plugins
         self.keeper = MowerKeeper(
             entries=plugins.entries,
             registry=plugins.registry,
@@ -177,8 +187,8 @@ class _Box:
             intake=self.intake,
             live=self.live,
             commander=self.commander,
-            store=store,
-            account=people.account,
+            store=self.store,
+            account=self.people.account,
             on_inventory=self.line.on_inventory,
         )
         self.fleet = FleetRegistrations(
@@ -188,8 +198,10 @@ class _Box:
             keeper=self.keeper,
             clock=self.clock,
         )
+
+    def _make_report(self, wall: Clock) -> None:
         self.report = BoxReport(
-            settings=settings,
+            settings=self.settings,
             version=VERSION,
             boot_id=self.boot_id,
             started_at=wall.now(),
@@ -198,12 +210,10 @@ class _Box:
             live=self.live,
             supervisor=self.supervisor,
             commander=self.commander,
-            plugins=plugins,
+            plugins=self.plugins,
             link_desk=self.link_desk,
             line=self.line,
         )
-        self.account_changed = asyncio.Event()
-        self._subscribe(people)
 
     # -- life
 

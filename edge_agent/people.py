@@ -62,7 +62,7 @@ async def open_people(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Peo
             on_grants_changed=grants_changed.notify,
             on_sessions_ended=sessions_ended.notify,
         )
-        account = HouseholdAccount(database, TupleWriter("fleet"))
+        account = HouseholdAccount(database, TupleWriter("fleet"), on_placed=lambda: grants_changed.notify(None))
         await account.load()
         yield People(
             identity=identity,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from sqlalchemy import select
 
@@ -17,9 +18,13 @@ from core.storage.relational import RelationalDatabase
 class HouseholdAccount:
     """Known after `load`; `wait` returns as soon as somebody has registered."""
 
-    def __init__(self, database: RelationalDatabase, writer: TupleWriter) -> None:
+    def __init__(
+        self, database: RelationalDatabase, writer: TupleWriter, *, on_placed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_placed` hears, after the commit, that a mower has come or gone: what was decided before is stale."""
         self._database = database
         self._writer = writer
+        self._on_placed = on_placed
         self._account_id: AccountId | None = None
         self._known = asyncio.Event()
 
@@ -60,6 +65,7 @@ class HouseholdAccount:
                 child=ObjectRef(type=ObjectType.MOWER, id=mower_id),
                 parent=ObjectRef(type=ObjectType.ACCOUNT, id=account_id),
             )
+        self._on_placed()
 
     async def displace(self, mower_id: MowerId) -> None:
         """Takes a mower out."""
@@ -67,3 +73,4 @@ class HouseholdAccount:
             await self._writer.remove(
                 conn, account_id=self.require(), what=ObjectRef(type=ObjectType.MOWER, id=mower_id)
             )
+        self._on_placed()
