@@ -1,4 +1,4 @@
-"""The live lane: the newest state per mower, at most one in LIVE_INTERVAL_S, QoS 0, never waiting for anybody."""
+"""The live lane: the newest state per mower, about one in LIVE_INTERVAL_S, QoS 0, never waiting for anybody."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from core.sync.topics import UP_STATE, topic
 Publish = Callable[[str, bytes], Awaitable[None]]
 Redate = Callable[[MowerState], MowerState]
 
-EARLY_S = 0.25
-"""A state may come this much before its turn; the next turn is counted from the turn, not from it. So a mower that
-reports every second, give or take a little, is never held back, and its rate is still LIVE_INTERVAL_S on average."""
+REFILL_S = 0.95 * limits.LIVE_INTERVAL_S
+"""A mower earns a turn this often: a little faster than it reports, so that one that was held back after a burst
+catches up with its own rhythm again instead of staying late for ever."""
+BURST_S = 2 * REFILL_S
+"""Turns that can be saved up: a state that a command has caused goes at once, between two of the regular ones."""
 
 
 class LiveLane:
@@ -32,7 +34,7 @@ class LiveLane:
         self._redate = redate
         self._waiting: dict[MowerId, MowerState] = {}
         self._turns: dict[MowerId, float] = {}
-        """When each mower's next turn is (monotonic)."""
+        """When each mower has earned back all the turns it took (monotonic)."""
         self._arrived = asyncio.Event()
 
     def put(self, mower_id: MowerId, state: MowerState) -> None:
@@ -61,12 +63,12 @@ class LiveLane:
         if not self._waiting:
             return None
         turn = min(self._turns.get(mower_id, 0.0) for mower_id in self._waiting)
-        return max(0.0, turn - EARLY_S - self._monotonic())
+        return max(0.0, turn - BURST_S - self._monotonic())
 
     def take_due(self) -> list[tuple[MowerId, MowerState]]:
         """The waiting states whose turn it is; their mowers' next turns are set."""
         now = self._monotonic()
-        due = [mower_id for mower_id in self._waiting if self._turns.get(mower_id, 0.0) - EARLY_S <= now]
+        due = [mower_id for mower_id in self._waiting if self._turns.get(mower_id, 0.0) - BURST_S <= now]
         for mower_id in due:
-            self._turns[mower_id] = max(self._turns.get(mower_id, 0.0), now) + limits.LIVE_INTERVAL_S
+            self._turns[mower_id] = max(self._turns.get(mower_id, 0.0), now) + REFILL_S
         return [(mower_id, self._waiting.pop(mower_id)) for mower_id in due]
