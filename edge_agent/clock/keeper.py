@@ -162,12 +162,13 @@ class ClockKeeper:
         """The last measurement."""
         return self._relay
 
-    def time_left_s(self, expires_at: datetime) -> float | None:
+    def time_left_s(self, expires_at: datetime, *, is_late_harmless: bool = False) -> float | None:
         """How long a command of the relay may still wait (negative: expired). None when nobody knows: neither
         the relay's clock was measured nor the own one can be believed.
 
         After the wall clock was set, the machine may also have slept (the monotonic clock stands still then), so
-        until the next measurement the shorter of both answers counts.
+        until the next measurement the shorter of both answers counts; the longer one for what does no harm late and
+        must not get lost (a stop).
         """
         self._look()
         relay = self.relay_time()
@@ -175,4 +176,6 @@ class ClockKeeper:
         if relay is None:
             return own if self.is_trusted else None
         by_relay = (expires_at - relay).total_seconds()
-        return min(by_relay, own) if self._is_relay_doubtful else by_relay
+        if not self._is_relay_doubtful:
+            return by_relay
+        return max(by_relay, own) if is_late_harmless else min(by_relay, own)

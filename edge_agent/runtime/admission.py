@@ -83,18 +83,20 @@ class Admission:
     def times(self, envelope: CommandEnvelope, source: Source) -> Times | None:
         """The envelope's times on the monotonic clock; None when nobody knows what time it is for the relay."""
         monotonic = self._clock.monotonic()
+        is_stop = isinstance(envelope.command, EmergencyStop)
         left_s: float | None
         if source == "local":
             left_s = (envelope.expires_at - self._clock.now()).total_seconds()
         else:
-            left_s = self._clock.time_left_s(envelope.expires_at)
+            left_s = self._clock.time_left_s(envelope.expires_at, is_late_harmless=is_stop)
         if left_s is None:
-            if not isinstance(envelope.command, EmergencyStop):
+            if not is_stop:
                 return None
             left_s = time_to_live(envelope.command).total_seconds()  # a stop is not lost for want of a clock
             return Times(issued=monotonic, deadline=monotonic + left_s)
-        deadline = monotonic + left_s
         lifetime_s = (envelope.expires_at - envelope.issued_at).total_seconds()
+        # A clock that was set between measuring and signing must not lend a command a longer life than it was given.
+        deadline = monotonic + min(left_s, lifetime_s)
         return Times(issued=min(deadline - lifetime_s, monotonic), deadline=deadline)
 
     def find_refusal(

@@ -33,6 +33,9 @@ SEEN_MAX = 20_000
 CATCH_UP_S = 10.0
 """How often results that wait for the disk are tried again."""
 
+STOP_WRITE_S = 0.25
+"""How long a stop waits for the disk before its lane may go on to the next stop."""
+
 OnResult = Callable[[CommandResult], None]
 
 
@@ -139,8 +142,8 @@ class Commander:
     # -- commands in
 
     async def submit(self, envelope: CommandEnvelope, *, source: Source) -> Submission:
-        """Takes a command whose sender was authenticated. Returns once it is written down (a stop: also under way);
-        what becomes of it goes to `on_result`. UnavailableError while the box starts or ends."""
+        """Takes a command whose sender was authenticated. Returns once it is written down (a stop: under way, and
+        written down unless the disk is slow); what becomes of it goes to `on_result`. UnavailableError while the box starts or ends."""
         group = self._group
         if group is None:
             raise UnavailableError("the box is not ready for commands")
@@ -154,12 +157,19 @@ class Commander:
         mark = self._marks.get(envelope.mower_id)
         refusal = self._admission.find_refusal(envelope, times, source, mark)
         now = self._clock.monotonic()
-        ticket = Ticket(envelope=envelope, deadline=times.deadline if times is not None else now)
+        ticket = Ticket(
+            envelope=envelope,
+            deadline=times.deadline if times is not None else now,
+            find_stranger=lambda: _reason(self._admission.find_stranger(envelope, source)),
+        )
         self._tickets[envelope.command_id] = ticket
+        is_stop = isinstance(envelope.command, EmergencyStop)
+        if is_stop:
+            self._halt(envelope, times, source)
         if refusal is None:
-            refusal = self._begin(ticket, times, source, group)
+            refusal = self._begin(ticket, group)
         writing = group.create_task(self._enter(ticket, refusal), name=f"enter {envelope.command_id}")
-        await asyncio.wait({writing})
+        await asyncio.wait({writing}, timeout=STOP_WRITE_S if is_stop else None)
         return Submission(result=ticket.result)
 
     def _find_repeat(self, envelope: CommandEnvelope) -> Submission | None:
@@ -175,15 +185,20 @@ class Commander:
             )
         return Submission(result=known, is_repeat=True, is_untold=known is not None)
 
-    def _begin(self, ticket: Ticket, times: Times | None, source: Source, group: asyncio.TaskGroup) -> Refusal | None:
+    def _halt(self, envelope: CommandEnvelope, times: Times | None, source: Source) -> None:
+        """A stop was asked for. Whatever becomes of it, nothing that was given before it moves the mower now."""
+        self._mark(envelope, times, source)
+        desk = self._desks.get(envelope.mower_id)
+        if desk is not None:
+            self._clear(desk, CANCELLED_BY_STOP)
+
+    def _begin(self, ticket: Ticket, group: asyncio.TaskGroup) -> Refusal | None:
         """Puts the command on its way, without waiting for anything."""
         mower_id = ticket.envelope.mower_id
         desk = self._desks.setdefault(mower_id, _Desk())
         if isinstance(ticket.envelope.command, EmergencyStop):
             if len(desk.stopping) >= limits.COMMAND_QUEUE:
                 return Refusal(reason="an emergency stop is being carried out")
-            self._mark(ticket.envelope, times, source)
-            self._clear(desk, CANCELLED_BY_STOP)
             desk.stopping.add(ticket)
             desk.calm.clear()
             group.create_task(self._stop(desk, ticket), name=f"emergency stop {mower_id}")
@@ -308,3 +323,7 @@ class Commander:
             at=self._clock.now(),
             reason=refusal.reason,
         )
+
+
+def _reason(refusal: Refusal | None) -> str | None:
+    return None if refusal is None else refusal.reason

@@ -104,6 +104,9 @@ class Execution:
             return CommandStatus.FAILED if is_begun else CommandStatus.REJECTED, ticket.cancel_reason
         if self._clock.monotonic() >= ticket.deadline:
             return CommandStatus.EXPIRED, "its time ran out on the box"
+        stranger = ticket.find_stranger()
+        if stranger is not None:
+            return CommandStatus.REJECTED, stranger
         link = self._find_link(mower_id)
         if link is None:
             return CommandStatus.REJECTED, OFFLINE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.domain.commands import CommandResult, CommandStatus
@@ -30,6 +31,8 @@ class Ticket:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the ledger knows the command."""
     cancel_reason: str = CANCELLED_BY_STOP
+    find_stranger: Callable[[], str | None] = lambda: None
+    """Why the command is not this household's (any more): a link may end while it waits."""
 
     def cancel(self, reason: str) -> None:
         """Ends the command as soon as possible; it is not sent any more if it has not been."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from core.domain.capabilities import Capabilities
 from core.domain.clock import EPOCH
 from core.domain.commands import Command, CommandResult, CommandStatus, IssuedBy, StartMow, priority_of
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId, make_id
@@ -37,7 +38,9 @@ class CommandBox:
         self.path = path
         self.clock = ManualClock()
         self.quality = ClockQuality.SYNCHRONISED
-        self.capabilities = CAPABILITIES
+        self.capabilities: Capabilities | None = CAPABILITIES
+        self.account: AccountId | None = OURS
+        """Whose mowers they are for every source; None: no link any more."""
         self.results: list[CommandResult] = []
         self._listeners: list[Callable[[CommandResult], None]] = []
         self.changed = asyncio.Event()
@@ -56,7 +59,7 @@ class CommandBox:
             ledger=self.safe,
             admission=Admission(
                 clock=self.keeper,
-                account_of=lambda mower_id, _: OURS if mower_id in {MOWER, OTHER} else None,
+                account_of=lambda mower_id, _: self.account if mower_id in {MOWER, OTHER} else None,
                 capabilities=lambda _: self.capabilities,
             ),
             clock=self.keeper,
@@ -82,7 +85,8 @@ class CommandBox:
 
     def _open_link(self) -> OpenLink | None:
         link = self.link
-        return None if link is None else OpenLink(kind=LinkKind.SIM, link=link, capabilities=self.capabilities)
+        able = self.capabilities
+        return None if link is None or able is None else OpenLink(kind=LinkKind.SIM, link=link, capabilities=able)
 
     def _take(self, result: CommandResult) -> None:
         self.results.append(result)
@@ -143,6 +147,11 @@ class CommandBox:
             await self.store.command_ledger.prune(EPOCH)
             for _ in range(20):
                 await asyncio.sleep(0)
+
+    async def idle_loop(self) -> None:
+        """As `idle`, without the disk."""
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     def starts(self) -> list[int | None]:
         """Durations of the StartMow commands that reached the mower: their marks in these tests."""
