@@ -18,7 +18,7 @@ Redate = Callable[[MowerState], MowerState]
 REFILL_S = 0.95 * limits.LIVE_INTERVAL_S
 """A mower earns a turn this often: a little faster than it reports, so that one that was held back after a burst
 catches up with its own rhythm again instead of staying late for ever."""
-BURST_S = 2 * REFILL_S
+BURST_S = 2 * REFILL_S + 0.01
 """Turns that can be saved up: a state that a command has caused goes at once, between two of the regular ones."""
 
 
