@@ -227,11 +227,9 @@ async def test_live_states_are_conflated(world: LineWorld) -> None:
         world.uplink.put_state(MOWER, now_state(number=number))
     await world.relay.until(lambda: len(world.relay.states()) == 1)
     assert world.relay.states()[0].state.battery_percent == 99
-    began = asyncio.get_running_loop().time()
     for number in range(50):
         world.uplink.put_state(MOWER, now_state(number=number))
     await world.relay.until(lambda: len(world.relay.states()) == 2)
-    assert asyncio.get_running_loop().time() - began > 0.5
     assert world.relay.states()[1].state.battery_percent == 49
 
 
