@@ -21,22 +21,19 @@ from cloud_relay.commands.service import CommandService
 from cloud_relay.edges.links import Endpoint, Links
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
-from cloud_relay.edges.routes import EdgeRoutes
 from cloud_relay.edges.signing_key import SigningKey, load_signing_key
 from cloud_relay.fleet.catalog import FleetCatalog
 from cloud_relay.fleet.groups import Groups
 from cloud_relay.fleet.hierarchy import Hierarchy
 from cloud_relay.fleet.inventory import Inventory
-from cloud_relay.fleet.mower_routes import MowerChangeRoutes
 from cloud_relay.fleet.mowers import Mowers
 from cloud_relay.fleet.registrations import Registrar
 from cloud_relay.fleet.rights import Rights
-from cloud_relay.fleet.site_routes import GroupRoutes, SiteRoutes
 from cloud_relay.fleet.sites import Sites
 from cloud_relay.gateway import Gateway
 from cloud_relay.ingest.ingest import Ingest, Listeners
-from cloud_relay.live_states import StoredStates
 from cloud_relay.people import People, open_people
+from cloud_relay.routes import RouteParts, relay_routes
 from cloud_relay.settings import RelaySettings
 from core.access.tuples import TupleWriter
 from core.domain.clock import Clock, SystemClock
@@ -46,18 +43,11 @@ from core.domain.ids import AccountId, EdgeId, MowerId, UserId
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync import topics
 from core.sync.messages import Ack, Registrations, encode
-from core.web.access_routes import access_routes
 from core.web.application import build_application
-from core.web.command_routes import command_routes
 from core.web.host_routes import HostInfo
-from core.web.identity_routes import identity_routes
-from core.web.mower_routes import mower_routes
 from core.web.realtime.hub import RealtimeHub
-from core.web.realtime.socket import RealtimeSocket
-from core.web.realtime.viewer import ViewerParts
 from core.web.route import Route
 from core.web.serving import announced, bind, serve, url_of
-from core.web.telemetry_routes import telemetry_routes
 
 log = structlog.get_logger(__name__)
 
@@ -326,27 +316,21 @@ class Relay:
 
     def routes(self) -> list[Route]:
         """Every route but the host's own."""
-        people, store, clock = self._people, self._store, self._clock
-        viewers = ViewerParts(
+        parts = RouteParts(
+            people=self._people,
+            store=self._store,
+            clock=self._clock,
             hub=self._hub,
-            verifier=people.identity,
-            authorizer=people.authorizer,
-            live_states=StoredStates(store),
-            drive_desk=None,
-            clock=clock,
+            rights=self._rights,
+            sites=self._sites,
+            groups=self._groups,
+            mowers=self._mowers,
+            catalog=self._catalog,
+            desk=self._desk,
+            links=self._links,
+            registry=self.registry,
         )
-        return [
-            *identity_routes(people.identity, people.authorizer),
-            *access_routes(people.identity),
-            *SiteRoutes(sites=self._sites, rights=self._rights).routes(),
-            *GroupRoutes(groups=self._groups, rights=self._rights).routes(),
-            *mower_routes(self._catalog, people.authorizer),
-            *MowerChangeRoutes(mowers=self._mowers, catalog=self._catalog, rights=self._rights).routes(),
-            *command_routes(self._desk, self._catalog, people.authorizer, clock),
-            *telemetry_routes(store, people.authorizer, clock),
-            *EdgeRoutes(links=self._links, registry=self.registry, rights=self._rights).routes(),
-            RealtimeSocket(viewers).route(),
-        ]
+        return relay_routes(parts)
 
     async def _check_store(self) -> None:
         await self._store.counts()

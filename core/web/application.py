@@ -67,7 +67,7 @@ def build_application(
     ).routes()
     table = (*routes, *own)
     check_table(table)
-    document = msgspec.json.encode(document_of(table, host=host))
+    document = msgspec.json.encode(document_of([route for route in table if not route.is_page], host=host))
 
     tracing = Tracing(clock=clock, registry=registry, trusted_proxies=trusted_proxies)
     middlewares = [_middleware(tracing.handle)]
@@ -122,7 +122,7 @@ class _Runner:
         for name, value in raw.match_info.items():
             if name.endswith("_id") and not is_safe_id(value):
                 raise NotFoundError(f"no such {name.removesuffix('_id')}")
-        query = decode_query(raw.query, route.query)
+        query = None if route.is_page else decode_query(raw.query, route.query)
         body = None if route.body is None else await decode_body(raw, route.body)
         return Request(
             principal=principal,

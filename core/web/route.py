@@ -115,6 +115,9 @@ class Route:
     is_absolute: bool = False
     is_stream: bool = False
     """A WebSocket or another answer that the handler sends by itself on `raw`."""
+    is_page: bool = False
+    """A file for browsers, no operation of the API: not described there, and its query is the page's own business
+    (links to a page grow parameters on their way through mails and messengers)."""
 
 
 def mower_ref(mower_id: str) -> ObjectRef:

@@ -1,0 +1,4 @@
+// The first page: only words.
+import { begin } from "./words.js";
+
+begin("home.title");
