@@ -7,6 +7,9 @@ through `MowerHost.later` and `MowerHost.now`, so that a test owns it.
 Addresses are upper case `AA:BB:CC:DD:EE:FF` (static random: the two top bits set); UUIDs lower case with dashes.
 """
 
+# Handlers are optional to override, and their defaults look at nothing.
+# ruff: noqa: ARG002, B027
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
