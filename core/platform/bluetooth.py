@@ -69,11 +69,16 @@ class BluetoothPort(Protocol):
         ...
 
     def connect(
-        self, address: str, *, bond: Literal["none", "existing", "pair"] = "none", deadline_s: float = 60.0
+        self,
+        address: str,
+        *,
+        bond: Literal["none", "existing", "pair"] = "none",
+        passkey: int | None = None,
+        deadline_s: float = 60.0,
     ) -> AbstractAsyncContextManager[GattConnection]:
         """A connection over the best path (strongest adapter or proxy with a free slot), one attempt at a time per
-        adapter. `existing`: only with a bond that this box has; `pair`: bond now, a person has just asked for it.
-        Leaving the block disconnects."""
+        adapter. `existing`: only with a bond that this box has; `pair`: bond now, a person has just asked for it,
+        with the `passkey` that they read off the mower if it shows one. Leaving the block disconnects."""
         ...
 
     async def forget(self, address: str) -> None:
