@@ -58,6 +58,7 @@ class HostedPeer:
         self._link = link
         self._controller = controller
         self._is_up = False
+        self._is_leaving = False
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -85,9 +86,10 @@ class HostedPeer:
             return
         task, self._task = self._task, None
         self._is_up = False
+        self._is_leaving = True
         self._drop_all()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        self._changed.set()
+        await task
         self._cancel_timers()
         self._link.remove_controller(self._controller)
         with contextlib.suppress(asyncio.CancelledError):
@@ -155,8 +157,9 @@ class HostedPeer:
         self._timers.clear()
 
     async def _advertise(self) -> None:
-        """Keeps what is on the air what the mower says; HCI commands are slow, so changes are taken in turn."""
-        while True:
+        """Keeps what is on the air what the mower says; HCI commands are slow, so changes are taken in turn.
+        Never cancelled: bumble swallows a cancellation that comes in the middle of a command."""
+        while not self._is_leaving:
             await self._changed.wait()
             self._changed.clear()
             faults = self.faults
