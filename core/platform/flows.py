@@ -18,6 +18,7 @@ from core.domain.clock import Clock
 from core.domain.errors import ConflictError, InvalidInputError, LimitExceededError, NotFoundError
 from core.domain.ids import EntryId, FlowId, make_id
 from core.domain.limits import CLOSE_DEADLINE_S, FLOW_TTL_S, FLOWS_DISCOVERED, FLOWS_OPEN, STEP_DEADLINE_S
+from core.platform.bluetooth import BluetoothPort
 from core.platform.entries import ConfigEntries
 from core.platform.entry import EntryRecord, EntrySource
 from core.platform.entry_life import Http
@@ -74,6 +75,7 @@ class FlowDirector:
         loader: Loader,
         clock: Clock,
         http: Http,
+        bluetooth: BluetoothPort | None = None,
         step_deadline_s: float = STEP_DEADLINE_S,
         close_deadline_s: float = CLOSE_DEADLINE_S,
     ) -> None:
@@ -81,6 +83,7 @@ class FlowDirector:
         self._loader = loader
         self._clock = clock
         self._http = http
+        self._bluetooth = bluetooth
         self._step_deadline_s = step_deadline_s
         self._close_deadline_s = close_deadline_s
         self._open: dict[FlowId, _OpenFlow] = {}
@@ -133,6 +136,7 @@ class FlowDirector:
             log=PluginLog(domain, flow_id, _keep),
             http=self._http,
             port=self,
+            bluetooth=self._bluetooth,
         )
         flow = await steps.make(loaded.flow_class, flow_context)
         waiting = AbortResult(reason="not_started")
