@@ -1,0 +1,35 @@
+"""The contract of all integrations: bytes in memory, keeping the connection and letting it go."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from core.platform.integration import Integration, IntegrationContext
+from integrations.husqvarna_ble import create
+from tests.contract.integration_contract import IntegrationContract
+from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
+from tests.integrations.husqvarna_ble.mowers import entry_for, make_peer, with_bluetooth
+
+
+class TestHusqvarnaContract(IntegrationContract):
+    options: dict[str, Any] = {"releases": False}
+    traits: dict[str, Any] = {}
+
+    @asynccontextmanager
+    async def make(self, context: IntegrationContext) -> AsyncIterator[Integration]:
+        peer = make_peer(**self.traits)
+        radio = MemoryRadio(peer)
+        try:
+            yield create(with_bluetooth(context, radio), entry_for(peer, **self.options))
+        finally:
+            radio.close()
+
+
+class TestReleasingContract(TestHusqvarnaContract):
+    options: dict[str, Any] = {"releases": True}
+
+
+class TestSisterBrandContract(TestHusqvarnaContract):
+    traits: dict[str, Any] = {"name": "SILENO minimo", "counts_blades": False}
