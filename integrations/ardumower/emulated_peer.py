@@ -13,6 +13,7 @@ from core.platform.emulation import (
     EmulatedPeer,
     EmulatedService,
     MowerSession,
+    Property,
 )
 from integrations.ardumower.ble_line import CHARACTERISTIC, SERVICE
 from integrations.ardumower.emulator import SunrayBrain
@@ -49,7 +50,7 @@ class SunrayPeer(EmulatedPeer):
 
     @property
     def services(self) -> tuple[EmulatedService, ...]:
-        properties = frozenset({"read", "write", "write-without-response", "notify"})
+        properties: frozenset[Property] = frozenset({"read", "write", "write-without-response", "notify"})
         bridge = EmulatedCharacteristic(uuid=CHARACTERISTIC, properties=properties)
         return (EmulatedService(uuid=SERVICE, characteristics=(bridge,)),)
 
@@ -69,7 +70,7 @@ class SunrayPeer(EmulatedPeer):
         self._line.clear()
         self._session = None
 
-    def read(self, session: MowerSession, characteristic: str) -> bytes:
+    def read(self, session: MowerSession, characteristic: str) -> bytes:  # noqa: ARG002  (the port names them)
         return b""
 
     def write(self, session: MowerSession, characteristic: str, data: bytes) -> None:

@@ -67,6 +67,15 @@ class Exchange:
             raise AuthFailedError("the mower does not take the password")
         raise LinkTimeoutError("the mower greets and then says nothing")
 
+    async def greet(self) -> Version:
+        """Only the greeting, which needs no password. LinkTimeoutError when nothing sensible comes back."""
+        async with self._lock:
+            await self._greet()
+        version = self.session.version
+        if version is None:
+            raise LinkTimeoutError("an answer to the greeting that makes no sense")
+        return version
+
     async def question(self, body: str, name: str) -> Reply:
         """Asks for something that changes nothing. LinkTimeoutError without a sound answer; InterruptedByUrgentError
         when it gave way."""
