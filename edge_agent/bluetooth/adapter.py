@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from bleak import BleakClient, BleakScanner
-from bleak.backends.device import BLEDevice
-from bleak.backends.scanner import AdvertisementData
 from bleak.backends.client import BaseBleakClient
-from bleak.backends.scanner import BaseBleakScanner
+from bleak.backends.device import BLEDevice
+from bleak.backends.scanner import AdvertisementData, BaseBleakScanner
 
 SLOTS = 3
 """What the on-board radio of a Raspberry Pi carries without trouble; more is for dongles and proxies."""

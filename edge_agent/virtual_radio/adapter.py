@@ -12,6 +12,8 @@ from bumble.hci import HCI_LE_1M_PHY, Address, HCI_LE_Create_Connection_Cancel_C
 from bumble.keys import MemoryKeyStore
 from bumble.pairing import PairingConfig, PairingDelegate
 
+from edge_agent.virtual_radio.uncut import run_uncut
+
 AskPasskey = Callable[[str], Awaitable[int | None]]
 """The passkey that a person reads off the peer with this address; None: nobody knows it."""
 
@@ -82,7 +84,7 @@ class VirtualAdapter:
         self.check_power()
         self._listeners.append(listener)
         if len(self._listeners) == 1:
-            await self.device.start_scanning(legacy=True, active=True)
+            await run_uncut(self.device.start_scanning(legacy=True, active=True))
 
     async def stop_scan(self, listener: Listener) -> None:
         """The last one to stop ends the scan. Idempotent."""
@@ -90,7 +92,7 @@ class VirtualAdapter:
             return
         self._listeners.remove(listener)
         if not self._listeners and self.is_powered:
-            await self.device.stop_scanning(legacy=True)
+            await run_uncut(self.device.stop_scanning(legacy=True))
 
     async def connect(self, address: str, timeout_s: float) -> Connection:
         """A connection; TimeoutError when the peer does not answer. Cancelling leaves the controller idle."""
@@ -122,7 +124,7 @@ class VirtualAdapter:
         """Stock: a cancelled attempt leaves the controller connecting, and the next one fails."""
         if not attempt.done():
             with contextlib.suppress(Exception):
-                await self.device.send_sync_command(HCI_LE_Create_Connection_Cancel_Command())
+                await run_uncut(self.device.send_sync_command(HCI_LE_Create_Connection_Cancel_Command()))
         with contextlib.suppress(Exception):
             async with asyncio.timeout(1.0):
                 await (await attempt).disconnect()

@@ -23,6 +23,7 @@ from bumble.gatt_client import CharacteristicProxy
 
 from edge_agent.virtual_radio.adapter import VirtualAdapter
 from edge_agent.virtual_radio.scanner import uuid_text
+from edge_agent.virtual_radio.uncut import cancellation_kept, is_being_cancelled, run_uncut
 
 MTU = 517
 PAIR_DEADLINE_S = 30.0
@@ -135,7 +136,7 @@ class VirtualClient(BaseBleakClient):
         # A controller that is gone answers nothing; then the connection is over for us all the same.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(5.0):
-                await connection.disconnect()
+                await run_uncut(connection.disconnect())
         self._closed(connection)
 
     async def pair(self, *_args: Any, **_kwargs: Any) -> None:
@@ -146,14 +147,14 @@ class VirtualClient(BaseBleakClient):
             return
         handle = connection.handle
         try:
-            async with asyncio.timeout(PAIR_DEADLINE_S):
+            async with asyncio.timeout(PAIR_DEADLINE_S), cancellation_kept():
                 await connection.pair()
         except core.ProtocolError as err:
             raise BleakDBusError("org.bluez.Error.AuthenticationFailed", [f"Authentication Failed ({err})"]) from err
         except TimeoutError as err:
             raise BleakDBusError("org.bluez.Error.AuthenticationTimeout", ["Authentication Timeout"]) from err
         except asyncio.CancelledError as err:
-            if _is_cancelled():
+            if is_being_cancelled():
                 raise
             raise BleakDBusError("org.bluez.Error.AuthenticationCanceled", ["Authentication Canceled"]) from err
         finally:
@@ -168,11 +169,12 @@ class VirtualClient(BaseBleakClient):
         if await self.adapter.key_store.get(str(connection.peer_address)) is None:
             return
         try:
-            await connection.encrypt()
+            async with cancellation_kept():
+                await connection.encrypt()
         except hci.HCI_Error as err:
             raise BleakDBusError("org.bluez.Error.Failed", ["le-connection-key-missing"]) from err
         except asyncio.CancelledError as err:
-            if _is_cancelled():
+            if is_being_cancelled():
                 raise
             raise BleakDBusError("org.bluez.Error.Failed", ["le-connection-key-missing"]) from err
 
@@ -258,7 +260,8 @@ class VirtualClient(BaseBleakClient):
         if peer is None:
             raise BleakError(NOT_CONNECTED)
         try:
-            yield peer
+            async with cancellation_kept():
+                yield peer
         except ATT_Error as err:
             raise BleakGATTProtocolError(int(err.error_code)) from err
         except core.TimeoutError as err:
@@ -266,12 +269,6 @@ class VirtualClient(BaseBleakClient):
         except (core.BaseBumbleError, hci.HCI_Error) as err:
             raise BleakError(f"{self.address}: {err}") from err
         except asyncio.CancelledError as err:
-            if _is_cancelled() or self.is_connected:
+            if is_being_cancelled() or self.is_connected:
                 raise
             raise BleakError(f"{self.address}: disconnected") from err
-
-
-def _is_cancelled() -> bool:
-    """Whether somebody wants the current task to end, as opposed to a future that bumble cancelled."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
