@@ -16,7 +16,7 @@ from core.platform.fields import Password
 from core.platform.flow import ConfigFlow, FlowContext, FlowResult, UserInput
 from integrations.husqvarna_ble import settings
 from integrations.husqvarna_ble.conversation import MowerBlockedError
-from integrations.husqvarna_ble.pairing import SETTLE_S, Identity, Pairing, advertised_of
+from integrations.husqvarna_ble.pairing import PAIRABLE_S, SETTLE_S, Identity, Pairing, advertised_of
 from integrations.husqvarna_ble.settings import PIN, REFUSED_PIN
 
 USER_SCHEMA = vol.Schema({vol.Required("address"): str})
@@ -55,6 +55,7 @@ class HusqvarnaFlow(ConfigFlow):
     """user | discovery -> pair -> pin; reauth -> pin or pair; reconfigure."""
 
     settle_s: ClassVar[float] = SETTLE_S
+    pairable_s: ClassVar[float] = PAIRABLE_S
 
     def __init__(self, context: FlowContext) -> None:
         super().__init__(context)
@@ -218,6 +219,7 @@ class HusqvarnaFlow(ConfigFlow):
             channel=self._channel,
             clock=self.context.clock,
             settle_s=self.settle_s,
+            pairable_s=self.pairable_s,
         )
 
     def _placeholders(self) -> dict[str, str]:

@@ -148,6 +148,7 @@ class HusqvarnaLink:
                 self._settings.channel,
                 clock=self._clock,
                 settle_s=self._settings.settle_s,
+                answer_s=self._settings.answer_s,
                 on_news=self._wake.set,
             )
             async with asyncio.TaskGroup() as group:

@@ -36,6 +36,8 @@ START_S = 3 * 3_600
 _QUARTER_S = 900
 _DRIFT_S = 300
 """A mower's clock that is this close to a whole quarter of an hour beside ours is in another time zone, not wrong."""
+_ZONE_S = 14 * 3_600
+"""No time zone is further from UTC."""
 _PLAN_AHEAD_S = 8 * 86_400
 
 _FAULTY: dict[int, tuple[ErrorClass, str]] = {
@@ -130,7 +132,7 @@ def _next_start_of(reading: Reading, now: datetime) -> datetime | None:
     ours = (now - EPOCH).total_seconds()
     offset = reading.clock - ours
     zone = round(offset / _QUARTER_S) * _QUARTER_S
-    if abs(offset - zone) > _DRIFT_S:
+    if abs(offset - zone) > _DRIFT_S or abs(zone) > _ZONE_S:
         zone = round(offset)
     start_s = reading.next_start - zone
     if not -3_600 <= start_s - ours <= _PLAN_AHEAD_S:

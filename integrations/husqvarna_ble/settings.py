@@ -54,6 +54,7 @@ SCHEMA = vol.Schema(
         vol.Optional("poll_standing_s", default=300.0): _seconds(0.05, 3600),
         vol.Optional("poll_fault_s", default=1200.0): _seconds(0.05, 3600),
         vol.Optional("settle_s", default=3.0): _seconds(0.0, 10),
+        vol.Optional("answer_s", default=10.0): _seconds(0.05, 30),
     }
 )
 
@@ -74,6 +75,8 @@ class MowerSettings:
     poll_fault_s: float
     settle_s: float
     """Between the connection and the first word; mowers that are spoken to sooner do not answer."""
+    answer_s: float
+    """How long an answer may take."""
 
     @classmethod
     def of(cls, entry: Entry) -> Self:
@@ -96,4 +99,5 @@ class MowerSettings:
             poll_standing_s=values["poll_standing_s"],
             poll_fault_s=values["poll_fault_s"],
             settle_s=values["settle_s"],
+            answer_s=values["answer_s"],
         )

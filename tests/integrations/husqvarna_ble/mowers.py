@@ -18,7 +18,13 @@ from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 PIN = "1234"
 CHANNEL = 1197489078
-FAST: dict[str, Any] = {"poll_moving_s": 0.1, "poll_standing_s": 0.2, "poll_fault_s": 0.3, "settle_s": 0.0}
+FAST: dict[str, Any] = {
+    "poll_moving_s": 0.1,
+    "poll_standing_s": 0.2,
+    "poll_fault_s": 0.3,
+    "settle_s": 0.0,
+    "answer_s": 0.3,
+}
 
 
 def make_peer(*, time_scale: float = 20.0, **traits: Any) -> HusqvarnaPeer:
@@ -51,7 +57,9 @@ def with_bluetooth(context: IntegrationContext, bluetooth: BluetoothPort, pin: s
 
 
 @asynccontextmanager
-async def set_up(peer: HusqvarnaPeer, pin: str = PIN, **options: Any) -> AsyncIterator[tuple[HusqvarnaBle, MemoryRadio]]:
+async def set_up(
+    peer: HusqvarnaPeer, pin: str = PIN, **options: Any
+) -> AsyncIterator[tuple[HusqvarnaBle, MemoryRadio]]:
     """An entry that is set up, and the radio; no link yet."""
     radio = MemoryRadio(peer)
     async with open_context() as context:

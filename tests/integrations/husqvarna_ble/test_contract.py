@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from core.platform.integration import Integration, IntegrationContext
 from integrations.husqvarna_ble import create
+from integrations.husqvarna_ble.wire import Model
 from tests.contract.integration_contract import IntegrationContract
 from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 from tests.integrations.husqvarna_ble.mowers import entry_for, make_peer, with_bluetooth
 
 
 class TestHusqvarnaContract(IntegrationContract):
-    options: dict[str, Any] = {"releases": False}
-    traits: dict[str, Any] = {}
+    options: Mapping[str, Any] = {"releases": False}
+    traits: Mapping[str, Any] = {}
 
     @asynccontextmanager
     async def make(self, context: IntegrationContext) -> AsyncIterator[Integration]:
@@ -28,8 +29,12 @@ class TestHusqvarnaContract(IntegrationContract):
 
 
 class TestReleasingContract(TestHusqvarnaContract):
-    options: dict[str, Any] = {"releases": True}
+    options: Mapping[str, Any] = {"releases": True}
 
 
 class TestSisterBrandContract(TestHusqvarnaContract):
-    traits: dict[str, Any] = {"name": "SILENO minimo", "counts_blades": False}
+    traits: Mapping[str, Any] = {
+        "name": "SILENO minimo",
+        "model": Model(device_type=99, variant=3),
+        "counts_blades": False,
+    }
