@@ -9,8 +9,10 @@ Time is the host's: everything is worked out when somebody looks, `time_scale` m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from core.domain.errors import InvalidInputError
 from core.platform.emulation import (
     CONNECTION_TIMEOUT,
     AttCode,
@@ -211,6 +213,31 @@ class HusqvarnaPeer(EmulatedPeer):
         """It comes back where it stood, without any PIN entered, and pairs for a while again."""
         self.responders.clear()
         self.is_pairing_mode = True
+
+
+OPTIONS = ("name", "pin", "serial", "time_scale", "old")
+
+
+def make_emulated_peer(address: str, options: Mapping[str, str]) -> HusqvarnaPeer:
+    """For `mowdeck emulate`: `name`, `pin` (four digits), `serial`, `time_scale`, and `old=yes` for a mower with the
+    shorter statistics. InvalidInputError names what is wrong, and never the PIN."""
+    for option in options:
+        if option not in OPTIONS:
+            raise InvalidInputError.of(option, f"must be one of {', '.join(OPTIONS)}")
+    traits = Traits(
+        name=options.get("name", Traits().name),
+        serial=_number(options, "serial", Traits().serial, 0xFFFFFFFF),
+        counts_blades=options.get("old") != "yes",
+    )
+    scale = _number(options, "time_scale", 1, 1_000)
+    return HusqvarnaPeer(address, pin=_number(options, "pin", 1234, 9_999), traits=traits, time_scale=scale)
+
+
+def _number(options: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = options.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise InvalidInputError.of(name, f"must be a number up to {most}")
+    return int(text)
 
 
 def _take(faults: Faults, name: str) -> bool:

@@ -133,7 +133,12 @@ class MemoryRadio:
 
     @asynccontextmanager
     async def connect(
-        self, address: str, *, bond: Literal["none", "existing", "pair"] = "none", deadline_s: float = 60.0
+        self,
+        address: str,
+        *,
+        bond: Literal["none", "existing", "pair"] = "none",
+        passkey: int | None = None,
+        deadline_s: float = 60.0,
     ) -> AsyncIterator[MemorySession]:
         if address != self.peer.address or not self.is_in_range:
             raise OutOfRangeError(f"{address} is not heard")
