@@ -37,6 +37,7 @@ class BleLine:
         self._damage: Damage | None = None
         self._owed: list[tuple[str, float]] = []
         self._is_half_written = False
+        self._may_be_heard = False
         self._with_response: bool | None = None
         self.strays = 0
         """Replies that nobody waited for."""
@@ -51,6 +52,7 @@ class BleLine:
         until = self._monotonic() + deadline_s
         answer: asyncio.Future[Reply | Damage] = asyncio.get_running_loop().create_future()
         self._asked, self._answer, self._damage = name, answer, None
+        self._may_be_heard = False
         is_over = False
         try:
             async with asyncio.timeout(deadline_s):
@@ -63,7 +65,7 @@ class BleLine:
             return self._damage
         finally:
             self._asked = self._answer = None
-            if not is_over and name in _ACKNOWLEDGING:
+            if not is_over and self._may_be_heard and name in _ACKNOWLEDGING:
                 self._owed.append((name, until))
 
     async def wait_closed(self) -> None:
@@ -75,6 +77,7 @@ class BleLine:
         self._is_half_written = True
         size = max(1, min(PACKET_BYTES, self._connection.mtu - 3))
         for at in range(0, len(data), size):
+            self._may_be_heard = at + size >= len(data)
             await self._write_packet(data[at : at + size])
         self._is_half_written = False
 

@@ -30,6 +30,8 @@ class Faults:
     """Reply names whose answer is always lost, such as `C`."""
     spoil_checksums: int = 0
     """So many of the next replies carry a wrong checksum."""
+    spoil_reply_to: set[str] = field(default_factory=set)
+    """Reply names whose checksum is always wrong."""
     reply_delay_s: float = 0.0
     has_old_firmware: bool = False
     """16 fields in a status, 4 in a version, no obstacles."""
@@ -92,7 +94,7 @@ class SunrayBrain:
         if self.faults.lose_replies > 0:
             self.faults.lose_replies -= 1
             return None
-        return None if reply.split(",")[0] in self.faults.lose_reply_to else self._finish(reply)
+        return None if reply.partition(",")[0] in self.faults.lose_reply_to else self._finish(reply)
 
     def _understand(self, line: bytes) -> str | None:
         """The body of a request with a sound checksum; anything else is not for us."""
@@ -116,7 +118,9 @@ class SunrayBrain:
 
     def _finish(self, reply: str) -> bytes:
         total = sum(reply.encode("ascii")) % 256
-        if self.faults.spoil_checksums > 0:
+        if reply.partition(",")[0] in self.faults.spoil_reply_to:
+            total = (total + 1) % 256
+        elif self.faults.spoil_checksums > 0:
             self.faults.spoil_checksums -= 1
             total = (total + 7) % 256
         return f"{reply},0x{total:02x}\r\n".encode("ascii")

@@ -1,12 +1,14 @@
 """One request at a time, in the order of who may not wait, with the greeting whenever the key is not known.
 
-A question (a status) may be broken off by something more urgent. An order is written once and never again: without
-an answer nobody knows whether it was heard.
+An order is written once and never again: without an answer nobody knows whether it was heard. A stop waits for nobody:
+it breaks off whatever is under way, and orders that waited for their turn are never sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from core.domain.errors import AuthFailedError, LinkTimeoutError
@@ -32,8 +34,12 @@ class Patience:
 PATIENCE = Patience()
 
 
-class InterruptedByUrgentError(Exception):
-    """A question gave way to something more urgent. Never leaves the link."""
+class BrokenOffError(Exception):
+    """A request gave way to a stop: it may have been heard, and its answer is not waited for. Never leaves the link."""
+
+
+class OvertakenError(Exception):
+    """An order waited when a stop was given: it was not sent and never will be. Never leaves the link."""
 
 
 class Exchange:
@@ -44,10 +50,9 @@ class Exchange:
         self._line = line
         self._patience = patience
         self._lock = asyncio.Lock()
-        self._question: asyncio.Timeout | None = None
-        self._urgent = 0
-        self._calm = asyncio.Event()
-        self._calm.set()
+        self._limit: asyncio.Timeout | None = None
+        self._stops_given = 0
+        self._stops_waiting = 0
 
     async def open(self) -> tuple[Version, Status]:
         """The first words: proves that this is a Sunray mower and that the password is right. LinkTimeoutError for
@@ -77,41 +82,43 @@ class Exchange:
         return version
 
     async def question(self, body: str, name: str) -> Reply:
-        """Asks for something that changes nothing. LinkTimeoutError without a sound answer; InterruptedByUrgentError
-        when it gave way."""
-        await self._calm.wait()
+        """Asks for something that changes nothing. LinkTimeoutError without a sound answer; BrokenOffError when it
+        gave way."""
         async with self._lock:
-            if self._urgent:
-                raise InterruptedByUrgentError
-            # Two clocks: `limit` is how the urgent breaks it off, the line itself keeps the deadline.
-            answer: Answer = None
-            try:
-                async with asyncio.timeout(None) as limit:
-                    self._question = limit
-                    await self._greet_if_needed()
-                    answer = await self._say(body, name, self._patience.question_s)
-            except TimeoutError as err:
-                raise InterruptedByUrgentError from err
-            finally:
-                self._question = None
+            if self._stops_waiting:
+                raise BrokenOffError
+            async with self._breakable():
+                await self._greet_if_needed()
+                answer = await self._say(body, name, self._patience.question_s)
         if isinstance(answer, Reply):
             return answer
         raise LinkTimeoutError("no answer" if answer is None else f"a damaged answer: {answer.reason}")
 
-    async def order(self, body: str, name: str = "C") -> bool:
-        """Tells the mower to do something, once; whether it answered. LinkTimeoutError when it could not even be
-        greeted; then nothing was sent."""
-        await self._calm.wait()
+    async def order(self, body: str) -> bool:
+        """Tells the mower to do something, once; whether it answered. OvertakenError when a stop was given before it
+        was sent, LinkTimeoutError when the mower could not even be greeted: then nothing was sent either."""
+        stops_given = self._stops_given
         async with self._lock:
-            await self._greet_if_needed()
-            return isinstance(await self._say(body, name, self._patience.order_s), Reply)
+            if self._stops_given == stops_given:
+                try:
+                    async with self._breakable():
+                        await self._greet_if_needed()
+                except BrokenOffError:
+                    pass  # it was only greeted: seen below
+            if self._stops_given != stops_given:
+                raise OvertakenError
+            try:
+                async with self._breakable():
+                    return isinstance(await self._say(body, "C", self._patience.order_s), Reply)
+            except BrokenOffError:
+                return False
 
     async def stop(self, body: str, *, is_driven: bool) -> bool:
-        """An order to stop, which waits for no question. A mower that is driven by hand is told to stand first, for
-        changing from standing to standing does not end a drive request."""
-        self._urgent += 1
-        self._calm.clear()
-        self.interrupt()
+        """An order to stop: it breaks off what is under way, and what waits is not sent any more. A mower that is
+        driven by hand is told to stand first, for an order to stand idle changes nothing for one that does."""
+        self._stops_given += 1
+        self._stops_waiting += 1
+        self.break_off()
         try:
             async with self._lock:
                 await self._greet_if_needed()
@@ -119,26 +126,41 @@ class Exchange:
                     await self._line.ask(self.session.request(STAND_STILL), "M", self._patience.drive_s)
                 return isinstance(await self._say(body, "C", self._patience.order_s), Reply)
         finally:
-            self._urgent -= 1
-            if not self._urgent:
-                self._calm.set()
+            self._stops_waiting -= 1
 
     async def drive(self, body: str, deadline_s: float | None = None) -> bool:
-        """One drive request, once; whether it answered. Not sent at all while the key is not known, or while
-        something urgent waits."""
+        """One drive request, once; whether it answered. Not sent at all while the key is not known, or when a stop
+        was given meanwhile."""
+        stops_given = self._stops_given
         async with self._lock:
-            if not self.session.is_greeted or self._urgent:
+            if not self.session.is_greeted or self._stops_given != stops_given:
                 return False
             patience_s = self._patience.drive_s if deadline_s is None else min(deadline_s, self._patience.drive_s)
-            # Silence to it proves nothing and costs no greeting: the next question finds out.
-            answer = await self._line.ask(self.session.request(body), "M", patience_s)
+            try:
+                async with self._breakable():
+                    # Silence to it proves nothing and costs no greeting: the next question finds out.
+                    answer = await self._line.ask(self.session.request(body), "M", patience_s)
+            except BrokenOffError:
+                return False
             return isinstance(answer, Reply)
 
-    def interrupt(self) -> None:
-        """Breaks off the question that is under way, if there is one."""
-        limit, self._question = self._question, None
+    def break_off(self) -> None:
+        """Ends the wait for an answer that is under way, if it is one that may be given up."""
+        limit, self._limit = self._limit, None
         if limit is not None:
             limit.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def _breakable(self) -> AsyncIterator[None]:
+        """What a stop may break off: BrokenOffError then. The line itself keeps the deadlines."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._limit = limit
+                yield
+        except TimeoutError as err:
+            raise BrokenOffError from err
+        finally:
+            self._limit = None
 
     async def _greet_if_needed(self) -> None:
         if not self.session.is_greeted:

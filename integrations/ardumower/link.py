@@ -19,7 +19,7 @@ from core.domain.drive import DriveFrame
 from core.domain.errors import EntryError, LinkLostError, LinkTimeoutError, MowdeckError
 from core.domain.mower import MOVING, Activity
 from core.platform.integration import ACCEPTED, IntegrationContext, Outcome, Report
-from integrations.ardumower.exchange import PATIENCE, Exchange, InterruptedByUrgentError, Patience
+from integrations.ardumower.exchange import PATIENCE, BrokenOffError, Exchange, OvertakenError, Patience
 from integrations.ardumower.line import Line, OpenLine
 from integrations.ardumower.manual import Manual
 from integrations.ardumower.mapping import Garden, Notes, state_of
@@ -134,7 +134,7 @@ class ArdumowerLink:
         with suppress(MowdeckError):
             await line.wait_closed()
         self._is_closed = True
-        exchange.interrupt()
+        exchange.break_off()
         self._wake.set()
 
     async def _stand_still(self, exchange: Exchange) -> None:
@@ -188,7 +188,7 @@ class ArdumowerLink:
         handle = None
         if self._manual.may_move:
             left_s = max(self._manual.holds_until - self._clock.monotonic(), 0.0)
-            handle = asyncio.get_running_loop().call_later(left_s, exchange.interrupt)
+            handle = asyncio.get_running_loop().call_later(left_s, exchange.break_off)
         try:
             reply = await exchange.question(STATUS, "S")
             self._heard()
@@ -196,7 +196,7 @@ class ArdumowerLink:
             self._take_status(read_status(reply.fields), report)
             if not self._manual.is_on:
                 await self._ask_more(exchange)
-        except InterruptedByUrgentError:
+        except BrokenOffError:
             return
         except LinkTimeoutError as err:
             self._count_silence(err)
@@ -299,6 +299,8 @@ class ArdumowerLink:
                 is_heard = await exchange.stop(body, is_driven=is_driven)
             else:
                 is_heard = await exchange.order(body)
+        except OvertakenError:
+            return Outcome(kind="refused", reason="an emergency stop came first")
         finally:
             # Only now: a status that was asked for before must not count as the answer to this.
             if is_stop:

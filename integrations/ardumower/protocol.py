@@ -8,6 +8,7 @@ gets no answer at all. The shift hides nothing from anybody who listens; it only
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from integrations.ardumower.wire import Version, read_version
@@ -21,6 +22,7 @@ VERSION = "AT+V"
 _FIRST, _COUNT = 32, 95
 """Printable ASCII: the bytes that are shifted."""
 _FIELDS = 2_048
+_SUM = re.compile(rb"0[xX][0-9A-Fa-f]{1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +66,14 @@ def read_reply(line: bytes) -> Reply | Damage:
     body, comma, sum_text = line.rpartition(b",")
     if not comma or not body:
         return Damage(reason="no checksum")
-    if len(sum_text) not in (3, 4) or sum_text[:2].lower() != b"0x":
+    if _SUM.fullmatch(sum_text) is None:
         return Damage(reason="no checksum")
-    try:
-        claimed = int(sum_text[2:].decode("ascii"), 16)
-        text = body.decode("ascii")
-    except ValueError:
-        return Damage(reason="not ASCII")
-    if claimed != checksum(body):
+    if int(sum_text, 16) != checksum(body):
         return Damage(reason="wrong checksum")
-    name, *fields = text.split(",")
+    try:
+        name, *fields = body.decode("ascii").split(",")
+    except UnicodeDecodeError:
+        return Damage(reason="not ASCII")
     if not name.isalnum() or len(name) > 4 or len(fields) > _FIELDS:
         return Damage(reason="no reply of this protocol")
     return Reply(name=name, fields=tuple(fields))

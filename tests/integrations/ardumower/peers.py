@@ -7,16 +7,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
+import pytest
 from aiohttp import web
 
 from core.domain.clock import SystemClock
 from core.domain.errors import LinkLostError, OutOfRangeError, PeerBusyError
 from core.domain.ids import EntryId
+from core.domain.mower import LinkKind
 from core.platform.bluetooth import Advertisement
 from core.platform.emulation import EmulatedPeer
 from core.platform.integration import Entry, IntegrationContext
 from integrations.ardumower.emulated_peer import SunrayPeer
 from integrations.ardumower.emulator import SunrayBrain
+from integrations.ardumower.exchange import Patience
+from integrations.ardumower.frame import LocalFrame
+from integrations.ardumower.line import OpenLine
+from integrations.ardumower.link import ArdumowerLink, Mower, Rhythm
+from integrations.ardumower.mapping import Garden
+from integrations.ardumower.notebook import Notebook
+from tests.contract.integration_contract import Running as ContractRunning
 
 ADDRESS = "C0:11:22:33:44:55"
 
@@ -91,9 +100,8 @@ class MemoryConnection:
         self._takes_responses = takes_responses
         self._on_data: Callable[[bytes], None] | None = None
         self._closed = asyncio.Event()
-        self.gate = asyncio.Event()
-        """Clear: a write hangs in the radio."""
-        self.gate.set()
+        self.hang_after: int | None = None
+        """After so many more packets a write hangs in the radio."""
 
     async def read(self, characteristic: str) -> bytes:
         return self._peer.read(self, characteristic)
@@ -104,7 +112,10 @@ class MemoryConnection:
         if with_response and not self._takes_responses:
             raise OutOfRangeError("write not permitted")
         assert len(data) <= self.mtu - 3
-        await self.gate.wait()
+        if self.hang_after is not None:
+            self.hang_after -= 1
+            if self.hang_after < 0:
+                await asyncio.Event().wait()
         await asyncio.sleep(0)
         self.writes.append(data)
         self._peer.write(self, characteristic, data)
@@ -203,3 +214,78 @@ def with_password(context: IntegrationContext, password: str = "123456") -> Inte
 
 def with_bluetooth(context: IntegrationContext, port: MemoryPort) -> IntegrationContext:
     return replace(with_password(context), bluetooth=port)
+
+
+QUICK_RHYTHM = Rhythm(
+    moving_s=0.05, standing_s=0.05, docked_s=0.05, after_order_s=0.02, after_silence_s=0.02, statistics_s=0.2,
+    obstacles_s=0.1,
+)  # fmt: skip
+QUICK_PATIENCE = Patience(greeting_s=0.25, question_s=0.25, order_s=0.3, drive_s=0.2)
+
+
+def make_link(
+    context: IntegrationContext,
+    open_line: OpenLine,
+    *,
+    link: LinkKind = LinkKind.LAN,
+    password: int = 123456,
+    robot_id: str | None = "0a1b2c3d4e5f",
+    notebook: Notebook | None = None,
+    rhythm: Rhythm = QUICK_RHYTHM,
+    patience: Patience = QUICK_PATIENCE,
+) -> ArdumowerLink:
+    """A link with little patience, so that what goes wrong does so soon."""
+    mower = Mower(
+        identities=("under-test",),
+        robot_id=robot_id,
+        password=password,
+        garden=Garden(link=link, frame=LocalFrame(), patches=(), cells=7),
+        notebook=notebook or Notebook(),
+        open_line=open_line,
+        rssi_dbm=lambda: None,
+        rhythm=rhythm,
+        patience=patience,
+    )
+    return ArdumowerLink(mower, context)
+
+
+@asynccontextmanager
+async def running(link: ArdumowerLink) -> AsyncIterator[Running]:
+    """The link with its first state there; ended with the block."""
+    found = Running(link)
+    task = asyncio.get_running_loop().create_task(link.run(found.report), name="link under test")
+    found.task = task
+    try:
+        waiting = asyncio.get_running_loop().create_task(found.until(lambda _: True, 5.0, "a first state"))
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await task
+        await waiting
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class Running(ContractRunning):
+    """Also knows the task of the link."""
+
+    task: asyncio.Task[None]
+
+    async def ended(self, timeout_s: float = 5.0) -> BaseException | None:
+        """How the link ended by itself."""
+        done, _ = await asyncio.wait({self.task}, timeout=timeout_s)
+        assert done, "the link goes on"
+        return self.task.exception()
+
+
+async def wait_for(is_so: Callable[[], bool], what: str, timeout_s: float = 5.0) -> None:
+    """Looks again and again, for what no callback tells."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not is_so():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        pytest.fail(f"{what}: not within {timeout_s:g} s")

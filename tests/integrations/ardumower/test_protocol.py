@@ -32,15 +32,13 @@ from integrations.ardumower.wire import (
 KEY = 47  # 123456 % 143
 VERSION = b"V,Ardumower Sunray,1.0.219,1,143,0x7e"
 CHARGING = b"S,28.60,15.15,-10.24,2.02,2,2,0,0.25,0,15.70,-11.39,0.02,49,-0.05,48,-971195,0x92"
-MOWING = b"S,28.12,-10.77,-4.55,2.62,1,2,11,0.05,0,-7.47,-6.46,0.02,36,-0.00,29,-26017,0x55"
+FLOATING = b"S,28.12,-10.77,-4.55,2.62,1,2,11,0.05,0,-7.47,-6.46,0.02,36,-0.00,29,-26017,0x55"
 NEW_FORM = b"S,25.20,1.50,-2.25,0.78,2,1,17,0.40,0,1.60,-2.20,0.02,28,1.35,24,-26017,0.03,2,18,0x64"
-STATISTICS = (
-    b"T,43,2895,242,34,208,1,28.45,0.28,0,998.00,998.00,55,0,0.02,1024,0,1,4,81751,0,5,0,0,1,0x98"
-)
+STATISTICS = b"T,43,2895,242,34,208,1,28.45,0.28,0,998.00,998.00,55,0,0.02,1024,0,1,4,81751,0,5,0,0,1,0x98"
 REPLIES = [
     b"V,Ardumower Sunray,1.0.219,1,52,0x4f",
     CHARGING,
-    MOWING,
+    FLOATING,
     NEW_FORM,
     STATISTICS,
     b"C,0x43",
@@ -171,7 +169,7 @@ def test_the_fields_of_a_status():
     assert (status.plan_weekday, status.plan_hour) == (None, None)
     newer = read_status(read(NEW_FORM).fields)
     assert (newer.op, newer.mow_point, newer.plan_weekday, newer.plan_hour) == (Op.MOW, 17, 2, 18)
-    older = read_status(read(MOWING).fields)
+    older = read_status(read(FLOATING).fields)
     assert (older.solution, older.op, older.mow_point) == (Solution.FLOAT, Op.CHARGE, 11)
 
 
@@ -189,21 +187,42 @@ def test_odd_fields_cost_only_themselves():
     status = read_status(["nan", "inf", "1_0", "", "7", "99", "x", "-", "55", "", "", "", "28.5", "--1.4"])
     assert (status.volts, status.x_m, status.y_m, status.heading_rad) == (None, None, None, None)
     assert (status.solution, status.op, status.sensor) == (Solution.UNKNOWN, Op.UNKNOWN, Sensor.UNKNOWN)
-    assert (status.satellites, status.amps) == (None, 1.4)
+    assert (status.satellites, status.amps) == (None, -1.4)
     assert read_status([]).op is Op.UNKNOWN
 
 
 def test_obstacles():
-    fields = "2,0.5,0.5,1,3,1,2,3,4,5,6,0.5,0.5,1,1,-1.5,2".split(",")
+    fields = ["2", "0.5", "0.5", "1", "3", "1", "2", "3", "4", "5", "6", "0.5", "0.5", "1", "1", "-1.5", "2"]
     assert read_obstacles(fields) == (((1, 2), (3, 4), (5, 6)), ((-1.5, 2),))
     assert read_obstacles(["0"]) == ()
-    for wrong in (["1"], ["x"], ["-1"], fields[:-1], ["1", "0", "0", "1", "99999999"], ["1", "0", "0", "1", "1", "a", "b"]):
+    for wrong in (
+        ["1"],
+        ["x"],
+        ["-1"],
+        fields[:-1],
+        ["1", "0", "0", "1", "99999999"],
+        ["1", "0", "0", "1", "1", "a", "b"],
+    ):
         assert read_obstacles(wrong) is None
 
 
 @pytest.mark.parametrize(
     "line",
-    [b"M,0x3D", b"C", b"", b",", b",0x2c", b"C,0x", b"C,0x143", b"C,43", b"C,0x+4", b"\xff,0xff", b"C D,0x00"],
+    [
+        b"M,0x3D",
+        b"C",
+        b"",
+        b",",
+        b",0x2c",
+        b"C,0x",
+        b"C,0x143",
+        b"C,43",
+        b"C,0x+4",
+        b"C,0x 3",
+        b"\x01,0x_1",
+        b"\xff,0xff",
+        b"C D,0x00",
+    ],
 )
 def test_damaged_replies_are_told_apart(line):
     assert isinstance(read_reply(line), Damage)
