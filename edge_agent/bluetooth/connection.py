@@ -59,7 +59,7 @@ class BleakConnection:
                 return
             try:
                 on_data(bytes(data))
-            except Exception:
+            except Exception:  # an integration's callback: its own connection ends, nobody else's
                 log.exception("notification handler failed", address=self.address)
                 self._broken = True
                 self._closed.set()

@@ -68,7 +68,9 @@ class BluetoothService:
             await self._connector.close(opened)
         for task in self._tasks:
             task.cancel()
-        await self._group.__aexit__(kind, err, trace)
+        # The group learns of a cancellation, which may be its own doing; other failures are not its to wrap.
+        is_cancelled = isinstance(err, asyncio.CancelledError)
+        await self._group.__aexit__(*((kind, err, trace) if is_cancelled else (None, None, None)))
 
     def latest(self, address: str) -> Advertisement | None:
         """The newest advertisement of a peer that is near."""
@@ -170,7 +172,7 @@ class BluetoothService:
                 continue
             try:
                 callback(advertisement)
-            except Exception:
+            except Exception:  # one listener's bug must not silence the others or stop the scan
                 log.exception("advertisement listener failed and was taken off", address=address)
                 self._listeners.pop(token, None)
 
@@ -193,6 +195,6 @@ class BluetoothService:
         for token, callback in list(self._gone_listeners.items()):
             try:
                 callback(address)
-            except Exception:
+            except Exception:  # as above
                 log.exception("listener failed and was taken off", address=address)
                 self._gone_listeners.pop(token, None)

@@ -7,16 +7,21 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from bleak.exc import BleakBluetoothNotAvailableError, BleakBluetoothNotAvailableReason
-from bumble.device import Advertisement, Connection, ConnectionParametersPreferences, Device
-from bumble.hci import HCI_LE_1M_PHY, Address, HCI_LE_Create_Connection_Cancel_Command
+from bumble.device import Advertisement, Connection, Device
+from bumble.hci import (
+    HCI_CONNECTION_TIMEOUT_ERROR,
+    Address,
+    HCI_LE_Create_Connection_Cancel_Command,
+)
 from bumble.keys import MemoryKeyStore
 from bumble.pairing import PairingConfig, PairingDelegate
 
-from edge_agent.virtual_radio.uncut import run_uncut
+from edge_agent.virtual_radio.uncut import held, run_uncut
 
 AskPasskey = Callable[[str], Awaitable[int | None]]
 """The passkey that a person reads off the peer with this address; None: nobody knows it."""
 
+CLOSE_DEADLINE_S = 5.0
 Listener = Callable[[Advertisement], None]
 ENCRYPTION_ONLY = PairingDelegate.KeyDistribution.DISTRIBUTE_ENCRYPTION_KEY
 """No identity keys: nobody here has a private address, and with one bumble scans before each connect."""
@@ -67,10 +72,17 @@ class VirtualAdapter:
         """Powers it off. Idempotent."""
         if not self.is_powered:
             return
+        self.lose()
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLOSE_DEADLINE_S):
+                await self.device.power_off()
+
+    def lose(self) -> None:
+        """The controller is gone: every connection ends now, and nothing is sent to it any more."""
         self.is_powered = False
         self._listeners.clear()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await self.device.power_off()
+        for handle in list(self.device.connections):
+            self.device.on_disconnection(handle, HCI_CONNECTION_TIMEOUT_ERROR)
         self.connections.clear()
 
     def check_power(self) -> None:
@@ -97,11 +109,7 @@ class VirtualAdapter:
     async def connect(self, address: str, timeout_s: float) -> Connection:
         """A connection; TimeoutError when the peer does not answer. Cancelling leaves the controller idle."""
         self.check_power()
-        async with self.connecting:
-            preferences = {HCI_LE_1M_PHY: ConnectionParametersPreferences()}
-            attempt = asyncio.ensure_future(
-                self.device.connect_le(Address(address), connection_parameters_preferences=preferences, timeout=None)
-            )
+        async with self.connecting, held(self.device.connect_le(Address(address), timeout=None), "connect") as attempt:
             try:
                 async with asyncio.timeout(timeout_s):
                     connection = await asyncio.shield(attempt)
@@ -120,15 +128,16 @@ class VirtualAdapter:
                 await connection.disconnect()
         await self.key_store.delete(address)
 
-    async def _abandon(self, attempt: asyncio.Future[Connection]) -> None:
+    async def _abandon(self, attempt: asyncio.Task[Connection]) -> None:
         """Stock: a cancelled attempt leaves the controller connecting, and the next one fails."""
         if not attempt.done():
             with contextlib.suppress(Exception):
                 await run_uncut(self.device.send_sync_command(HCI_LE_Create_Connection_Cancel_Command()))
+        # Now it fails, or it had come up in the same moment.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(1.0):
-                await (await attempt).disconnect()
-        attempt.cancel()
+                connection = await asyncio.shield(attempt)
+                await run_uncut(connection.disconnect())
 
     def _gone(self, address: str, connection: Connection) -> None:
         if self.connections.get(address) is connection:

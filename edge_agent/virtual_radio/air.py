@@ -9,8 +9,11 @@ async with VirtualAir() as air:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from typing import Self
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self
 
 from bumble.device import Device
 from bumble.hci import Address
@@ -35,15 +38,22 @@ class VirtualAir:
         self.link = RadioLink(seed=seed, supervision_s=supervision_s)
         self.adapters: dict[str, VirtualBackend] = {}
         self.peers: dict[str, HostedPeer] = {}
+        self._group = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Takes everything down: mowers, adapters, timers."""
+        await self._close()
+        # The group learns of a cancellation, which may be its own doing; other failures are not its to wrap.
+        is_cancelled = isinstance(err, asyncio.CancelledError)
+        await self._group.__aexit__(*((kind, err, trace) if is_cancelled else (None, None, None)))
 
-    async def close(self) -> None:
-        """Takes everything down: mowers, adapters, timers. Idempotent."""
+    async def _close(self) -> None:
         for name in list(self.peers):
             await self.remove_peer(name)
         for name in list(self.adapters):
@@ -72,7 +82,7 @@ class VirtualAir:
     async def add_peer(self, peer: EmulatedPeer) -> HostedPeer:
         """A mower on the air; returns when it advertises."""
         device, controller = self._station(peer.address, peer.address)
-        hosted = HostedPeer(peer, device, self.link, controller)
+        hosted = HostedPeer(peer, device, self.link, controller, self._spawn)
         self.peers[hosted.name] = hosted
         await hosted.open()
         return hosted
@@ -95,6 +105,9 @@ class VirtualAir:
     def cut(self, first: str, second: str, reason: int = CONNECTION_TIMEOUT) -> bool:
         """Ends their connection at once, with what is on its way. Whether there was one."""
         return self.link.cut(first, second, reason)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        return self._group.create_task(work, name=name)
 
     def _station(self, name: str, address: str) -> tuple[Device, RadioController]:
         if self.link.station(name) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 import structlog
@@ -17,7 +16,7 @@ from edge_agent.virtual_radio.adapter import ENCRYPTION_ONLY
 from edge_agent.virtual_radio.advertising_data import advertising_packets
 from edge_agent.virtual_radio.gatt_table import GattTable
 from edge_agent.virtual_radio.peer_faults import PeerFaults
-from edge_agent.virtual_radio.peer_session import PeerSession
+from edge_agent.virtual_radio.peer_session import PeerSession, Spawn
 from edge_agent.virtual_radio.radio_controller import RadioController
 from edge_agent.virtual_radio.radio_link import RadioLink
 
@@ -46,7 +45,9 @@ class MowerAgent(PairingDelegate):
 class HostedPeer:
     """A mower on the air; implements `core.platform.emulation.MowerHost`. Made by `VirtualAir.add_peer`."""
 
-    def __init__(self, peer: EmulatedPeer, device: Device, link: RadioLink, controller: RadioController) -> None:
+    def __init__(
+        self, peer: EmulatedPeer, device: Device, link: RadioLink, controller: RadioController, spawn: Spawn
+    ) -> None:
         self.peer = peer
         self.name = peer.address
         """Its name as a station: the address."""
@@ -57,6 +58,7 @@ class HostedPeer:
         self._device = device
         self._link = link
         self._controller = controller
+        self._spawn = spawn
         self._is_up = False
         self._is_leaving = False
         self._changed = asyncio.Event()
@@ -77,7 +79,7 @@ class HostedPeer:
         self.peer.host = self
         self._is_up = True
         self._changed.set()
-        self._task = asyncio.get_running_loop().create_task(self._advertise(), name=f"advertise {self.name}")
+        self._task = self._spawn(self._advertise(), f"advertise {self.name}")
         await self._idle.wait()
 
     async def close(self) -> None:
@@ -92,8 +94,7 @@ class HostedPeer:
         await task
         self._cancel_timers()
         self._link.remove_controller(self._controller)
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._device.power_off()
+        await self._device.power_off()
         self.peer.host = None
 
     def now(self) -> float:
@@ -191,6 +192,7 @@ class HostedPeer:
             self.faults,
             self.key_store,
             cut=lambda: self._cut(connection),
+            spawn=self._spawn,
         )
         self.sessions[connection.handle] = session
         connection.on(Connection.EVENT_DISCONNECTION, lambda _reason: self._closed(session))

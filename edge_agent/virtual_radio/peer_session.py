@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from bumble.att import ATT_Handle_Value_Indication, ATT_Handle_Value_Notification
+from bumble.core import BaseBumbleError
 from bumble.device import Connection
 from bumble.gatt import Characteristic
 from bumble.keys import MemoryKeyStore
 
 from core.platform.emulation import REMOTE_USER_ENDED
 from edge_agent.virtual_radio.peer_faults import PeerFaults
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
+"""Starts a named task in the air's own group."""
 
 
 class PeerSession:
@@ -26,6 +32,7 @@ class PeerSession:
         key_store: MemoryKeyStore,
         *,
         cut: Callable[[], None],
+        spawn: Spawn,
     ) -> None:
         self.connection = connection
         self.central = connection.peer_address.to_string(with_type_qualifier=False)
@@ -33,6 +40,7 @@ class PeerSession:
         self._faults = faults
         self._key_store = key_store
         self._cut = cut
+        self._spawn = spawn
         self._queue: deque[tuple[str, bytes, float]] = deque()
         self._timer: asyncio.Handle | None = None
         self._subscribed: set[str] = set()
@@ -145,7 +153,9 @@ class PeerSession:
 
     def _end(self, reason: int) -> None:
         async def end() -> None:
-            await self.connection.drain()
-            await self.connection.disconnect(reason)
+            # The central may hang up in the same moment.
+            with contextlib.suppress(BaseBumbleError):
+                await self.connection.drain()
+                await self.connection.disconnect(reason)
 
-        self._ending = asyncio.get_running_loop().create_task(end(), name=f"mower hangs up on {self.central}")
+        self._ending = self._spawn(end(), f"mower hangs up on {self.central}")

@@ -63,12 +63,12 @@ class RadioController(Controller):
     ) -> None:
         # Legacy commands only: what the mowers speak, and one code path less in bumble.
         self.le_features = Controller.le_features & ~hci.LeFeatureMask.LE_EXTENDED_ADVERTISING
-        super().__init__(name, host_source=host_source, host_sink=host_sink, link=link)
-        self.le_legacy_advertiser = RadioAdvertiser(self)
         self.heard_dbm: int = -127
         """Strength of the advertisement that is being handled; set by the link."""
         self.link_dbm: Callable[[hci.Address], int] = lambda _peer: -127
         """Strength of a connection; set by the link."""
+        super().__init__(name, host_source=host_source, host_sink=host_sink, link=link)
+        self.le_legacy_advertiser = RadioAdvertiser(self)
 
     def silence(self) -> None:
         """Power is gone. Stock: a controller without a host goes on advertising."""

@@ -28,6 +28,17 @@ async def run_uncut(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
+async def held(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[asyncio.Task[T]]:
+    """A task that a cancellation of the caller does not reach; it is dead when the block is left."""
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
 async def cancellation_kept() -> AsyncIterator[None]:
     """A cancellation that was swallowed inside is raised at the end."""
     task = asyncio.current_task()
