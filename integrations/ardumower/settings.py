@@ -43,6 +43,8 @@ def number(minimum: float, maximum: float) -> vol.All:
 def read_url(text: str) -> str:
     """`192.0.2.7`, `mower.local:8080` or an http address as `http://host:port/`; vol.Invalid for anything else."""
     given = text.strip()
+    if not given.isprintable():  # the parser would take control characters out in silence
+        raise vol.Invalid("invalid_host")
     try:
         parts = urlsplit(given if "://" in given else f"http://{given}")
         port = parts.port

@@ -17,14 +17,14 @@ from core.domain.mower import LinkKind
 from core.platform.bluetooth import Advertisement
 from core.platform.emulation import EmulatedPeer
 from core.platform.integration import Entry, IntegrationContext
-from integrations.ardumower.emulated_peer import SunrayPeer
-from integrations.ardumower.emulator import SunrayBrain
+from integrations.ardumower.emulator import SunrayPeer
 from integrations.ardumower.exchange import Patience
 from integrations.ardumower.frame import LocalFrame
 from integrations.ardumower.line import OpenLine
 from integrations.ardumower.link import ArdumowerLink, Mower, Rhythm
 from integrations.ardumower.mapping import Garden
 from integrations.ardumower.notebook import Notebook
+from integrations.ardumower.responder import SunrayBrain
 from tests.contract.integration_contract import Running as ContractRunning
 
 ADDRESS = "C0:11:22:33:44:55"
@@ -250,13 +250,13 @@ def make_link(
 
 
 @asynccontextmanager
-async def running(link: ArdumowerLink) -> AsyncIterator[Running]:
+async def running(link: ArdumowerLink, first_s: float = 5.0) -> AsyncIterator[Running]:
     """The link with its first state there; ended with the block."""
     found = Running(link)
     task = asyncio.get_running_loop().create_task(link.run(found.report), name="link under test")
     found.task = task
     try:
-        waiting = asyncio.get_running_loop().create_task(found.until(lambda _: True, 5.0, "a first state"))
+        waiting = asyncio.get_running_loop().create_task(found.until(lambda _: True, first_s, "a first state"))
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             waiting.cancel()

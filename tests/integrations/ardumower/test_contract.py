@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from core.platform.integration import Integration, IntegrationContext
 from integrations.ardumower import create
-from integrations.ardumower.emulated_peer import SunrayPeer
-from integrations.ardumower.emulator import SunrayBrain
+from integrations.ardumower.emulator import SunrayPeer
+from integrations.ardumower.responder import SunrayBrain
 from tests.contract.integration_contract import IntegrationContract
 from tests.integrations.ardumower.peers import (
     ADDRESS,

@@ -24,12 +24,12 @@ from core.domain.errors import (
 from core.domain.mower import Activity, LinkKind
 from core.platform.integration import IntegrationContext
 from integrations.ardumower.ble_line import open_ble_line
-from integrations.ardumower.emulated_peer import SunrayPeer
-from integrations.ardumower.emulator import SunrayBrain
+from integrations.ardumower.emulator import SunrayPeer
 from integrations.ardumower.http_line import open_http_line
 from integrations.ardumower.line import OpenLine
 from integrations.ardumower.link import ArdumowerLink
 from integrations.ardumower.notebook import Notebook
+from integrations.ardumower.responder import SunrayBrain
 from integrations.ardumower.wire import Op, Sensor
 from tests.contract.integration_contract import open_context
 from tests.integrations.ardumower.peers import (
