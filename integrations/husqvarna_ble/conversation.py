@@ -22,6 +22,8 @@ T = TypeVar("T")
 ANSWER_S = 10.0
 KEEP_ALIVE_S = 15.0
 """The mower ends a connection on which it has heard nothing for about a minute."""
+HURRY_S = 1.0
+"""An answer that is not there by then is not waited for while something urgent waits."""
 BLOCKED_S = 60.0
 """Pause after "locked" when the mower does not say how long."""
 
@@ -36,6 +38,12 @@ class RefusedError(IntegrationError):
         super().__init__(f"{operation.name}: {wire.word(Result, result)}")
         self.operation = operation
         self.result = result
+
+
+class HurriedError(LinkTimeoutError):
+    """An answer was given up, because something urgent waits. The connection is as good as before."""
+
+    code = "husqvarna-hurried"
 
 
 def _ignore() -> None:
@@ -62,6 +70,8 @@ class Conversation:
         self._on_news = on_news
         self._session = Session(channel)
         self._waiter: asyncio.Future[Ready | Answer] | None = None
+        self._deadline: asyncio.Timeout | None = None
+        self._is_hurried = False
         self._is_lost = False
         self._pin: str | None = None
         self.spoke_at = clock.monotonic()
@@ -91,8 +101,8 @@ class Conversation:
         """Subscribes, gives the mower its moment, and takes a channel."""
         await self._connection.subscribe(wire.RESPONSES, self._hear)
         await asyncio.sleep(self._settle_s)
-        await self._exchange(self._session.open(), "channel")
-        await self._exchange(self._session.take_channel(), "handshake")
+        await self._exchange(self._session.open(), "channel", self._answer_s)
+        await self._exchange(self._session.take_channel(), "handshake", self._answer_s)
 
     def _hear(self, data: bytes) -> None:
         for said in self._session.feed(data):
@@ -102,30 +112,48 @@ class Conversation:
             elif self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(said)
 
-    async def _exchange(self, data: bytes, what: str) -> Ready | Answer:
+    def hurry(self) -> None:
+        """Something urgent waits: whoever waits for an answer now gets HurriedError soon, unless it comes."""
+        if self._deadline is None:
+            return
+        soon = asyncio.get_running_loop().time() + HURRY_S
+        until = self._deadline.when()
+        if until is None or soon < until:
+            self._is_hurried = True
+            self._deadline.reschedule(soon)
+
+    async def _exchange(self, data: bytes, what: str, answer_s: float) -> Ready | Answer:
         self.check()
         self.spoke_at = self._clock.monotonic()
         waiter: asyncio.Future[Ready | Answer] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
         try:
-            async with asyncio.timeout(self._answer_s):
+            async with asyncio.timeout(answer_s) as self._deadline:
                 for piece in pieces(data, WRITE_BYTES):
                     await self._connection.write(wire.REQUESTS, piece, with_response=False)
                 return await waiter
         except TimeoutError as err:
-            raise LinkTimeoutError(f"{what}: no answer within {self._answer_s:g} s") from err
+            if self._is_hurried:
+                raise HurriedError(f"{what}: not waited for") from err
+            raise LinkTimeoutError(f"{what}: no answer within {answer_s:g} s") from err
         finally:
-            self._waiter = None
+            self._waiter = self._deadline = None
+            self._is_hurried = False
             if self._session.asked is not None:
                 self._session.give_up()
 
-    async def ask(self, operation: Operation, payload: bytes = b"", *, tries: int = 1) -> Answer:
+    async def ask(
+        self, operation: Operation, payload: bytes = b"", *, tries: int = 1, answer_s: float | None = None
+    ) -> Answer:
         """The mower's answer, whatever its result. Sent `tries` times at most while none comes; more than once only
-        what changes nothing. LinkTimeoutError, LinkLostError, BluetoothErrors."""
+        what sets nothing in motion. LinkTimeoutError (HurriedError), LinkLostError, BluetoothErrors."""
+        wait_s = self._answer_s if answer_s is None else min(answer_s, self._answer_s)
         while True:
             tries -= 1
             try:
-                answer = await self._exchange(self._session.ask(operation, payload), operation.name)
+                answer = await self._exchange(self._session.ask(operation, payload), operation.name, wait_s)
+            except HurriedError:
+                raise
             except LinkTimeoutError:
                 if tries <= 0:
                     raise

@@ -7,11 +7,10 @@ everything that would move the mower out of it. A command is told to the mower o
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from core.domain import commands
 from core.domain.commands import Command, confirm_timeout_s, find_mistakes, is_confirmed, kind_of, starts_motion
 from core.domain.errors import (
     AuthFailedError,
@@ -22,13 +21,14 @@ from core.domain.errors import (
     MowdeckError,
     WrongPinError,
 )
-from core.domain.limits import COMMAND_QUEUE
 from core.domain.mower import Activity, MowerState
 from core.platform.bluetooth import BluetoothPort
 from core.platform.integration import ACCEPTED, IntegrationContext, Outcome, Report
 from integrations.husqvarna_ble import wire
-from integrations.husqvarna_ble.conversation import KEEP_ALIVE_S, Conversation, RefusedError
+from integrations.husqvarna_ble.conversation import KEEP_ALIVE_S, Conversation, HurriedError, RefusedError
+from integrations.husqvarna_ble.errands import OVERTAKEN, Errand, Errands
 from integrations.husqvarna_ble.mapping import (
+    Order,
     events_between,
     is_accepted,
     orders_of,
@@ -37,6 +37,7 @@ from integrations.husqvarna_ble.mapping import (
     unknown_words,
 )
 from integrations.husqvarna_ble.models import Product
+from integrations.husqvarna_ble.protocol import Answer
 from integrations.husqvarna_ble.rhythm import Rhythm, rhythm_of
 from integrations.husqvarna_ble.settings import PIN, REFUSED_PIN, MowerSettings
 from integrations.husqvarna_ble.survey import Survey
@@ -46,8 +47,8 @@ CONFIRM_POLL_S = 1.0
 """After a command the mower is asked this often, until its effect shows or its time is over."""
 NEWS_S = 2.0
 """What the mower says unasked makes a poll come, at most this often."""
-LATE_S = 20.0
-"""A command that would move the mower and has waited longer than this is not passed on any more."""
+STOP_TRIES = 3
+STOP_ANSWER_S = 2.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,21 +60,6 @@ class Memory:
     activity_since: float = 0.0
     """Monotonic."""
     logged_words: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Errand:
-    command: Command
-    asked_at: float
-    outcome: asyncio.Future[Outcome]
-
-    @property
-    def is_stop(self) -> bool:
-        return isinstance(self.command, commands.EmergencyStop)
-
-    def settle(self, outcome: Outcome) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +90,13 @@ class HusqvarnaLink:
         self._memory = memory
         self._was_run = False
         self._is_open = False
-        self._errands: deque[_Errand] = deque()
+        self._errands = Errands()
         self._wake = asyncio.Event()
         self._watch: _Watch | None = None
         self._polled_at = float("-inf")
         self._rhythm = Rhythm(interval_s=0.0, stays=True)
+        self._talk: Conversation | None = None
+        """The conversation that may be hurried: it is open and signed in."""
 
     async def run(self, report: Report) -> None:
         """Reports until it is cancelled, or until the connection fails. AuthFailedError for a refused PIN and a lost
@@ -127,14 +115,7 @@ class HusqvarnaLink:
             raise AuthFailedError(err.detail or "the mower does not know this box any more", hint=err.advice) from err
         finally:
             self._is_open = False
-            self._drop_errands()
-
-    def _drop_errands(self) -> None:
-        """Nobody is left waiting."""
-        while self._errands:
-            errand = self._errands.popleft()
-            if not errand.outcome.done():
-                errand.outcome.set_exception(LinkLostError("the link ended before the command was sent"))
+            self._errands.drop_all()
 
     # One connection
 
@@ -155,10 +136,12 @@ class HusqvarnaLink:
                 watcher = group.create_task(talk.watch(), name=f"connection to {self._settings.address}")
                 try:
                     await self._begin(talk, pin)
+                    self._talk = talk
                     await self._stay(talk, report)
                 except MowdeckError as err:
                     failure = err  # out of the group as it is, not as a group
                 finally:
+                    self._talk = None
                     watcher.cancel()
         if failure is not None:
             raise failure
@@ -174,13 +157,20 @@ class HusqvarnaLink:
     async def _begin(self, talk: Conversation, pin: str) -> None:
         """Opens the channel, signs in, and makes sure that it is the right mower."""
         await talk.open()
+        is_known = await self._recognise(talk)  # before the PIN: another mower must not count it as a wrong one
         await talk.sign_in(pin)
+        if not is_known:
+            await self._recognise(talk)
+
+    async def _recognise(self, talk: Conversation) -> bool:
+        """Whether the mower tells its serial number; EntryError when it is another one's."""
         try:
             serial = await talk.read(Operation.GET_SERIAL_NUMBER, wire.read_u32)
         except (RefusedError, wire.MalformedAnswerError):
-            return  # a mower that does not tell its serial number
+            return False
         if str(serial) != self._settings.serial:
             raise EntryError("another mower answers at this address")
+        return True
 
     async def _stay(self, talk: Conversation, report: Report) -> None:
         async def let_through() -> None:
@@ -199,7 +189,8 @@ class HusqvarnaLink:
             elif not self._rhythm.stays and self._watch is None and not talk.has_news:
                 return
             elif now >= talk.spoke_at + KEEP_ALIVE_S:
-                await talk.keep_alive()
+                with contextlib.suppress(HurriedError):
+                    await talk.keep_alive()
             else:
                 await self._pause(min(due_at, talk.spoke_at + KEEP_ALIVE_S) - now)
 
@@ -287,69 +278,59 @@ class HusqvarnaLink:
         mistakes = find_mistakes(command, self.capabilities)
         if mistakes:
             return Outcome(kind="refused", reason="; ".join(f"{m.field}: {m.reason}" for m in mistakes))
-        errand = _Errand(
-            command=command,
-            asked_at=self._clock.monotonic(),
-            outcome=asyncio.get_running_loop().create_future(),
-        )
-        if errand.is_stop:
-            self._forget_motion()
-            self._errands.appendleft(errand)
-        elif len(self._errands) < COMMAND_QUEUE:
-            self._errands.append(errand)
-        else:
-            return Outcome(kind="refused", reason="too many commands are waiting")
+        errand = self._errands.add(command, self._clock.monotonic())
+        if errand.is_stop and self._talk is not None:
+            self._talk.hurry()
         self._wake.set()
         try:
             return await errand.outcome
         finally:
-            if errand in self._errands:
-                self._errands.remove(errand)  # whoever asked has gone: it is not passed on later
-
-    def _forget_motion(self) -> None:
-        """What was asked before an emergency stop does not come after it."""
-        for errand in [one for one in self._errands if starts_motion(one.command)]:
-            self._errands.remove(errand)
-            errand.settle(Outcome(kind="refused", reason="overtaken by an emergency stop"))
+            self._errands.withdraw(errand)
 
     async def _serve(self, talk: Conversation) -> None:
         """Passes on all that waits."""
-        while self._errands:
-            errand = self._errands.popleft()
-            is_late = self._clock.monotonic() - errand.asked_at > LATE_S
-            if is_late and starts_motion(errand.command):
-                errand.settle(Outcome(kind="refused", reason="the mower could not be reached in time"))
-                continue
+        while (errand := self._errands.take(self._clock.monotonic())) is not None:
             await self._tell(talk, errand)
 
-    async def _tell(self, talk: Conversation, errand: _Errand) -> None:
+    async def _tell(self, talk: Conversation, errand: Errand) -> None:
         """One command, order by order. From its first byte on, a failure means that nobody knows."""
         is_told = False
         try:
             if not errand.is_stop and starts_motion(errand.command):
                 await talk.ensure_signed_in()
             for order in orders_of(errand.command):
-                if not errand.is_stop and any(one.is_stop for one in self._errands):
-                    errand.settle(Outcome(kind="refused", reason="overtaken by an emergency stop"))
+                if not errand.is_stop and self._errands.has_stop:
+                    errand.settle(OVERTAKEN)
                     return
                 talk.check()
                 is_told = True
-                answer = await talk.ask(order.operation, order.payload)
-                if answer.result == Result.NOT_ALLOWED and errand.is_stop and await talk.ensure_signed_in():
-                    answer = await talk.ask(order.operation, order.payload)
+                answer = await self._order(talk, order, is_stop=errand.is_stop)
                 if not is_accepted(order.operation, answer.result):
                     errand.settle(Outcome(kind="refused", reason=reason_of(answer.result)))
                     return
             errand.settle(ACCEPTED)
+        except HurriedError:
+            if not is_told:
+                errand.settle(OVERTAKEN)
+                return
         except LinkTimeoutError:
             if not is_told:
                 raise
         finally:  # also when the link is being closed
             if is_told:
                 errand.settle(Outcome(kind="unknown", reason="the mower did not answer"))
-            elif not errand.outcome.done():
-                errand.outcome.set_exception(LinkLostError("the connection failed before the command was sent"))
+            else:
+                errand.fail("the connection failed before the command was sent")
         self._watch_for(errand.command)  # the polls that follow say what has become of it
+
+    async def _order(self, talk: Conversation, order: Order, *, is_stop: bool) -> Answer:
+        """Once; but a stop is said again, for that harms nobody."""
+        if not is_stop:
+            return await talk.ask(order.operation, order.payload)
+        answer = await talk.ask(order.operation, order.payload, tries=STOP_TRIES, answer_s=STOP_ANSWER_S)
+        if answer.result == Result.NOT_ALLOWED and await talk.ensure_signed_in():
+            return await talk.ask(order.operation, order.payload, tries=STOP_TRIES, answer_s=STOP_ANSWER_S)
+        return answer
 
     def _watch_for(self, command: Command) -> None:
         timeout_s = confirm_timeout_s(command, self.capabilities) or 0.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.domain.clock import Clock
 from integrations.husqvarna_ble import wire
-from integrations.husqvarna_ble.conversation import Conversation, RefusedError
+from integrations.husqvarna_ble.conversation import Conversation, HurriedError, RefusedError
 from integrations.husqvarna_ble.wire import MalformedAnswerError, Operation, Reading, Result
 
 Part = tuple[str, Operation, Callable[[bytes], Any]]
@@ -77,7 +77,11 @@ class Survey:
         if operation in self._missing:
             return None
         try:
-            return await self._read(operation, decode)
+            while True:
+                try:
+                    return await self._read(operation, decode)
+                except HurriedError:
+                    await self._let_through()
         except RefusedError as err:
             self._note(operation, err.detail, is_for_good=err.result in _NEVER_KNOWN)
         except MalformedAnswerError as err:

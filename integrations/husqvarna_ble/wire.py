@@ -99,6 +99,8 @@ class Result(IntEnum):
 
 
 class Mode(IntEnum):
+    """What the mower is set to; HOME is parked until further notice."""
+
     AUTO = 0
     MANUAL = 1
     HOME = 2
@@ -107,6 +109,8 @@ class Mode(IntEnum):
 
 
 class State(IntEnum):
+    """What state it is in."""
+
     OFF = 0
     WAIT_FOR_SAFETYPIN = 1
     STOPPED = 2
@@ -119,6 +123,8 @@ class State(IntEnum):
 
 
 class MowerActivity(IntEnum):
+    """What it does, or did when it was paused."""
+
     NONE = 0
     CHARGING = 1
     GOING_OUT = 2
@@ -129,6 +135,8 @@ class MowerActivity(IntEnum):
 
 
 class OverrideAction(IntEnum):
+    """What takes the place of the plan."""
+
     NONE = 0
     FORCEDPARK = 1
     FORCEDMOW = 2

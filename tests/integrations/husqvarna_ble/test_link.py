@@ -95,7 +95,7 @@ async def test_another_mower_at_the_address_is_not_commanded():
         other = HusqvarnaBle(with_bluetooth(context, radio), replace(entry, data={**entry.data, "serial": "17"}))
         mower = (await other.mowers())[0]
         assert isinstance(await fails(await other.open(key_of(mower), LinkKind.BLE)), EntryError)
-        assert set(peer.heard) <= {Operation.ENTER_OPERATOR_PIN, Operation.GET_SERIAL_NUMBER}
+        assert set(peer.heard) == {Operation.GET_SERIAL_NUMBER}, "not even the PIN is sent to it"
 
 
 async def test_the_mower_forgets_the_operator():
@@ -340,3 +340,27 @@ async def test_no_event_is_told_twice_over_a_reconnect():
 
 def test_the_mower_is_spoken_to_before_it_hangs_up():
     assert KEEP_ALIVE_S * 3 < 60
+
+
+async def test_an_emergency_stop_waits_for_no_answer_of_a_read():
+    peer = make_peer(mowing_s=36_000.0)
+    async with running(peer, answer_s=10.0) as (link, _):
+        await obeyed(link, commands.StartMow())
+        next(iter(peer.responders.values())).answers[Operation.IS_OPERATOR_LOGGED_IN] = (4, b"")
+        peer.faults.lost_answers = 1
+        await asyncio.sleep(0.3)
+        assert peer.faults.lost_answers == 0, "a read waits for its answer"
+        began = asyncio.get_running_loop().time()
+        await obeyed(link, commands.EmergencyStop())
+        assert asyncio.get_running_loop().time() - began < 3
+        assert peer.machine.state == 5
+
+
+async def test_an_emergency_stop_is_said_again():
+    peer = make_peer(mowing_s=36_000.0)
+    async with running(peer, poll_moving_s=300) as (link, _):
+        await obeyed(link, commands.StartMow())
+        await link.watch(1.5)
+        peer.faults.lost_answers = 2
+        await obeyed(link, commands.EmergencyStop())
+        assert peer.heard.count(Operation.PAUSE) == 3

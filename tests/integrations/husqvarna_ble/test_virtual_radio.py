@@ -25,6 +25,7 @@ from core.domain.errors import (
 )
 from core.domain.mower import Activity
 from core.platform.integration import Integration, IntegrationContext, key_of
+from edge_agent.virtual_radio.emulation import make_peer as make_peer_of_host
 from integrations.husqvarna_ble import create
 from integrations.husqvarna_ble.emulator import HusqvarnaPeer, make_emulated_peer
 from integrations.husqvarna_ble.integration import HusqvarnaBle
@@ -172,6 +173,8 @@ async def test_a_silent_mower_is_given_up_on():
 
 
 def test_what_can_be_chosen_on_the_command_line():
+    made = make_peer_of_host("husqvarna_ble", "C0:00:00:00:00:01", {})
+    assert isinstance(made, HusqvarnaPeer)
     peer = make_emulated_peer("C0:00:00:00:00:01", {"name": "Ida", "pin": "0123", "serial": "7", "old": "yes"})
     assert (peer.machine.traits.name, peer.machine.traits.serial, peer.lock.pin) == ("Ida", 7, 123)
     assert peer.machine.statistics.blade_usage_s is None
