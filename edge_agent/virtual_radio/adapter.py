@@ -16,7 +16,7 @@ from bumble.hci import (
 from bumble.keys import MemoryKeyStore
 from bumble.pairing import PairingConfig, PairingDelegate
 
-from edge_agent.virtual_radio.uncut import held, run_uncut
+from edge_agent.virtual_radio.uncut import held, is_being_cancelled, run_uncut
 
 AskPasskey = Callable[[str], Awaitable[int | None]]
 """The passkey that a person reads off the peer with this address; None: nobody knows it."""
@@ -56,6 +56,8 @@ class VirtualAdapter:
         """bumble's `connect_le` takes any connection event for its own, so one at a time."""
         self.ask_passkey: AskPasskey | None = None
         self.is_powered = False
+        self.lost: asyncio.Future[None] | None = None
+        """Done when the controller is in another process and that is gone."""
         self.key_store = key_store or MemoryKeyStore()
         self.connections: dict[str, Connection] = {}
         self._listeners: list[Listener] = []
@@ -87,9 +89,12 @@ class VirtualAdapter:
 
     def check_power(self) -> None:
         """Raises what BlueZ does when the adapter is off or gone."""
-        if not self.is_powered:
-            reason = BleakBluetoothNotAvailableReason.POWERED_OFF
-            raise BleakBluetoothNotAvailableError(f"{self.name} is off", reason)
+        if not self.is_powered or (self.lost is not None and self.lost.done()):
+            raise self._not_available()
+
+    def _not_available(self) -> BleakBluetoothNotAvailableError:
+        reason = BleakBluetoothNotAvailableReason.POWERED_OFF
+        return BleakBluetoothNotAvailableError(f"{self.name} is off", reason)
 
     async def start_scan(self, listener: Listener) -> None:
         """Any number of listeners share one scan; active, so that scan responses are heard too."""
@@ -113,6 +118,11 @@ class VirtualAdapter:
             try:
                 async with asyncio.timeout(timeout_s):
                     connection = await asyncio.shield(attempt)
+            except asyncio.CancelledError as err:
+                await self._abandon(attempt)
+                if is_being_cancelled():
+                    raise
+                raise self._not_available() from err  # bumble cancels what waits when the controller is lost
             except BaseException:
                 await self._abandon(attempt)
                 raise
@@ -130,14 +140,14 @@ class VirtualAdapter:
 
     async def _abandon(self, attempt: asyncio.Task[Connection]) -> None:
         """Stock: a cancelled attempt leaves the controller connecting, and the next one fails."""
-        if not attempt.done():
+        if not attempt.done() and self.is_powered:
             with contextlib.suppress(Exception):
                 await run_uncut(self.device.send_sync_command(HCI_LE_Create_Connection_Cancel_Command()))
         # Now it fails, or it had come up in the same moment.
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(1.0):
-                connection = await asyncio.shield(attempt)
-                await run_uncut(connection.disconnect())
+        await asyncio.wait({attempt}, timeout=1.0)
+        if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
+            with contextlib.suppress(Exception):
+                await run_uncut(attempt.result().disconnect())
 
     def _gone(self, address: str, connection: Connection) -> None:
         if self.connections.get(address) is connection:

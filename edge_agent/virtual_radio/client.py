@@ -80,8 +80,9 @@ class VirtualClient(BaseBleakClient):
                 if not self._is_known:
                     await self._find()
                 await self._open(timeout_s, pair=pair)
-        except core.ConnectionError as err:
-            raise BleakError(f"{self.address}: {err.error_name}") from err
+        except (core.BaseBumbleError, hci.HCI_Error) as err:
+            self.adapter.check_power()
+            raise BleakError(f"{self.address}: {err}") from err
 
     async def _find(self) -> None:
         """BlueZ only connects to what it has heard."""

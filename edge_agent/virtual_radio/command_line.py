@@ -1,7 +1,4 @@
-"""`mowdeck emulate`: mowers to try things on, on a virtual radio that a box on this machine joins.
-
-mowdeck emulate husqvarna_ble --radio unix:/tmp/radio.sock
-"""
+"""`mowdeck emulate <integration>`: mowers to try things on, on a virtual radio that a box on this machine joins."""
 
 from __future__ import annotations
 
@@ -14,7 +11,10 @@ import typer
 from core.command_line.exit_codes import FAILED, USAGE
 from core.domain.errors import MowdeckError
 
-app = typer.Typer(help="Emulated mowers on a virtual Bluetooth radio.")
+app = typer.Typer(
+    help="Emulated mowers on a virtual Bluetooth radio.",
+    context_settings={"allow_interspersed_args": True},
+)
 
 
 @app.callback(invoke_without_command=True)

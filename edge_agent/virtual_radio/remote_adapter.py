@@ -41,6 +41,7 @@ async def open_remote_adapter(
                 await adapter.open()
         except TimeoutError as err:
             raise AdapterOffError(f"the radio at {spec} does not answer") from err
+        adapter.lost = transport.source.terminated
         transport.source.terminated.add_done_callback(lambda _: adapter.lose())
         try:
             yield bind(adapter)

@@ -7,7 +7,13 @@ import asyncio
 import pytest
 from bleak import BleakClient, BleakScanner
 from bleak.backends.device import BLEDevice
-from bleak.exc import BleakDBusError, BleakDeviceNotFoundError, BleakError, BleakGATTProtocolError
+from bleak.exc import (
+    BleakBluetoothNotAvailableError,
+    BleakDBusError,
+    BleakDeviceNotFoundError,
+    BleakError,
+    BleakGATTProtocolError,
+)
 
 from core.platform.emulation import EmulatedAdvertising
 from edge_agent.virtual_radio.advertising_data import advertising_packets
@@ -207,3 +213,13 @@ def test_what_does_not_fit_in_31_bytes() -> None:
     assert bytes(15) in second, "moved to the scan response"
     with pytest.raises(ValueError, match="does not fit"):
         advertising_packets(EmulatedAdvertising(name="M" * 20, manufacturer_data={1: bytes(27)}))
+
+
+async def test_unplugged_while_connecting_is_not_a_cancellation(air: VirtualAir) -> None:
+    box = await air.add_adapter()
+    absent = BLEDevice("C0:00:00:00:00:99", None, {})
+    connecting = asyncio.get_running_loop().create_task(BleakClient(absent, backend=box.client).connect())
+    await asyncio.sleep(1)
+    await air.remove_adapter("hci0")
+    with pytest.raises(BleakBluetoothNotAvailableError):
+        await connecting

@@ -14,7 +14,11 @@ import pytest
 from bleak import BleakClient, BleakScanner
 from bleak.exc import BleakBluetoothNotAvailableError
 
+from core.domain.clock import SystemClock
 from core.domain.errors import AdapterOffError, InvalidInputError, NotFoundError
+from edge_agent.bluetooth.adapters import open_adapters
+from edge_agent.bluetooth.bond_book import BondBook
+from edge_agent.bluetooth.service import BluetoothService
 from edge_agent.virtual_radio.air import VirtualAir
 from edge_agent.virtual_radio.backend import VirtualBackend
 from edge_agent.virtual_radio.emulation import make_peer
@@ -159,6 +163,16 @@ async def test_the_emulator_dies_and_comes_back(tmp_path: Path) -> None:
         assert await client.read_gatt_char(NAME) == b"Echo"
         child.terminate()
         assert await child.wait() == 0
+
+
+async def test_the_boxs_service_over_the_radio_of_another_process(tmp_path: Path) -> None:
+    async with emulator(f"unix:{tmp_path}/radio.sock") as (_, spec), open_adapters([f"virtual:{spec}"]) as adapters:
+        assert [adapter.name for adapter in adapters] == ["virtual0"]
+        async with BluetoothService(adapters, clock=SystemClock(), bonds=BondBook()) as bluetooth:
+            async with bluetooth.connect(ADDRESS, bond="pair", deadline_s=20) as connection:
+                await connection.write(COMMAND, b"x")
+            async with bluetooth.connect(ADDRESS, bond="existing", deadline_s=20) as connection:
+                assert await connection.read(NAME) == b"Echo"
 
 
 async def test_nobody_serves_a_radio(tmp_path: Path) -> None:
