@@ -129,11 +129,12 @@ class Exchange:
             self._stops_waiting -= 1
 
     async def drive(self, body: str, deadline_s: float | None = None) -> bool:
-        """One drive request, once; whether it answered. Not sent at all while the key is not known, or when a stop
-        was given meanwhile."""
+        """One drive request, once; whether it answered. Not sent at all while the key is in doubt (to stand still may
+        be said with a doubtful one), or when a stop was given meanwhile."""
         stops_given = self._stops_given
         async with self._lock:
-            if not self.session.is_greeted or self._stops_given != stops_given:
+            is_sure = self.session.is_greeted or (body == STAND_STILL and self.session.has_key)
+            if not is_sure or self._stops_given != stops_given:
                 return False
             patience_s = self._patience.drive_s if deadline_s is None else min(deadline_s, self._patience.drive_s)
             try:
@@ -181,5 +182,5 @@ class Exchange:
         if isinstance(answer, Reply):
             self.session.is_proven = True
         elif answer is None:
-            self.session.forget()
+            self.session.doubt()
         return answer

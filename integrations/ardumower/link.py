@@ -17,7 +17,7 @@ from core.domain.clock import Clock
 from core.domain.commands import Command, EmergencyStop, ManualDrive, PauseMow
 from core.domain.drive import DriveFrame
 from core.domain.errors import EntryError, LinkLostError, LinkTimeoutError, MowdeckError
-from core.domain.mower import MOVING, Activity
+from core.domain.mower import MOVING, Activity, LinkKind
 from core.platform.integration import ACCEPTED, IntegrationContext, Outcome, Report
 from integrations.ardumower.exchange import PATIENCE, BrokenOffError, Exchange, OvertakenError, Patience
 from integrations.ardumower.line import Line, OpenLine
@@ -200,6 +200,11 @@ class ArdumowerLink:
             return
         except LinkTimeoutError as err:
             self._count_silence(err)
+        except LinkLostError as err:
+            # On the network each request is a connection of its own: one that fails is a silence like any other.
+            if self._mower.garden.link is not LinkKind.LAN:
+                raise
+            self._count_silence(err)
         finally:
             if handle is not None:
                 handle.cancel()
@@ -224,7 +229,7 @@ class ArdumowerLink:
             self._log.info("the mower answers again after %d silences", self._silences)
         self._silences = 0
 
-    def _count_silence(self, err: LinkTimeoutError) -> None:
+    def _count_silence(self, err: LinkTimeoutError | LinkLostError) -> None:
         self._silences += 1
         self._poll_at = self._clock.monotonic() + self._rhythm.after_silence_s
         if self._silences >= self._rhythm.max_silences:

@@ -114,8 +114,9 @@ class Session:
     def __init__(self, password: int) -> None:
         self._password = password
         self._key: int | None = None
+        self._is_doubtful = False
         self.version: Version | None = None
-        """Of the newest greeting; kept when the key is forgotten."""
+        """Of the newest greeting."""
         self.is_proven = False
         """Whether a shifted request was ever answered: then the password is right."""
         self.restarts = 0
@@ -126,6 +127,12 @@ class Session:
 
     @property
     def is_greeted(self) -> bool:
+        """Whether the key is known and nothing speaks against it."""
+        return self._key is not None and not self._is_doubtful
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key at all, be it doubtful: good enough for a request to stand still."""
         return self._key is not None
 
     @property
@@ -147,6 +154,7 @@ class Session:
             self.restarts += 1
         self.version = version
         self._key = self._password % version.challenge if version.is_shifting else 0
+        self._is_doubtful = False
         return True
 
     def request(self, body: str) -> bytes:
@@ -155,6 +163,6 @@ class Session:
             raise LookupError("the mower has not been greeted")
         return shift(seal(body), self._key) + END
 
-    def forget(self) -> None:
+    def doubt(self) -> None:
         """No answer came: the mower may have started anew, so it has to be greeted again."""
-        self._key = None
+        self._is_doubtful = True

@@ -246,6 +246,17 @@ async def test_a_mower_that_is_gone_ends_a_network_link(lan: Bench):
         assert isinstance(await found.ended(), LinkLostError)
 
 
+async def test_one_refused_request_does_not_end_a_network_link(lan: Bench):
+    async with running(lan.link()) as found:
+        assert lan.mower is not None
+        requests = lan.mower.requests
+        lan.mower.status = 503
+        await wait_for(lambda: lan.mower is not None and lan.mower.requests > requests, "a refused request")
+        lan.mower.status = 200
+        count = len(found.states)
+        await wait_for(lambda: len(found.states) > count + 1, "more states")
+
+
 async def test_out_of_range(ble: Bench):
     assert ble.port is not None
     ble.port.is_near = False
@@ -576,6 +587,17 @@ async def test_a_reboot_ends_driving(bench: Bench):
         await link.drive(DriveFrame(sequence=1, linear=1.0, angular=0.0))
         await found.watch(0.2)
         assert "AT+M,0.30,0.00" not in bench.brain.heard
+
+
+async def test_a_silence_just_before_does_not_keep_the_stop_back(bench: Bench):
+    """A question without an answer puts the key in doubt; to stand still is said all the same."""
+    bench.brain.time_scale = 1.0
+    async with running(bench.link()) as found:
+        link = await driving(bench, found)
+        await link.drive(DriveFrame(sequence=1, linear=-1.0, angular=0.0, ttl_ms=300))
+        await wait_for(lambda: bench.count("AT+M") == 1, "the drive request")
+        bench.brain.faults.lose_reply_to.update({"S", "V"})
+        await wait_for(lambda: "AT+M,0.00,0.00" in bench.brain.heard, "the stop", 0.8)
 
 
 async def test_a_slow_answer_does_not_hold_up_the_dead_man(bench: Bench):

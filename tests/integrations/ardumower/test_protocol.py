@@ -96,9 +96,18 @@ def test_a_session_shifts_everything_but_the_greeting():
     assert subject.greeting() == b"AT+V,0x16\r\n"
     assert subject.request("AT+S") == rb"p$Z#[_H`b" + b"\r\n"
     assert subject.request(switch(Op.IDLE)) == rb"p$Zr[\`[_[\`[\`[\`[\`[\`[\`[_Had" + b"\r\n"
-    subject.forget()
     with pytest.raises(LookupError):
-        subject.request("AT+S")
+        Session(123456).request("AT+S")
+
+
+def test_a_doubtful_key_is_no_greeting():
+    subject = session()
+    subject.doubt()
+    assert not subject.is_greeted
+    assert subject.has_key
+    assert subject.take_greeting(Reply(name="V", fields=("Ardumower Sunray", "1.0.219", "1", "143")))
+    assert subject.is_greeted
+    assert not Session(1).has_key
 
 
 def test_a_mower_without_a_password_hears_plain_requests():

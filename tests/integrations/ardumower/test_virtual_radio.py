@@ -93,12 +93,12 @@ async def test_the_ways_in_which_a_connection_ends(happening: str):
                 case "reboot":
                     await world.hosted.reboot(0.2)
                 case _:
-                    world.air.path("hci0", ADDRESS).is_out_of_range = True
+                    world.air.set_out_of_range("hci0", ADDRESS)
             error = await found.ended(10.0)
             assert isinstance(error, (LinkLostError, LinkTimeoutError))
             assert error.retryable
         if happening == "out_of_range":
-            world.air.path("hci0", ADDRESS).is_out_of_range = False
+            world.air.set_out_of_range("hci0", ADDRESS, False)
         async with linked(peer, world) as again:
             assert again.latest.activity in (Activity.DOCKED, Activity.CHARGING, Activity.IDLE)
         assert not any(body.startswith(("AT+C", "AT+M")) for body in peer.brain.heard)
@@ -143,7 +143,7 @@ async def test_out_of_reach_while_driving_the_firmware_stops():
         assert (await link.send(commands.ManualDrive())).kind == "accepted"
         await link.drive(DriveFrame(sequence=1, linear=-1.0, angular=0.0, ttl_ms=1000))
         await wait_for(lambda: peer.brain.robot.is_moving, "moving")
-        world.air.path("hci0", ADDRESS).is_out_of_range = True
+        world.air.set_out_of_range("hci0", ADDRESS)
         peer.brain.advance_to(asyncio.get_running_loop().time() + 1.1)
         assert not peer.brain.robot.is_moving
         await found.ended(10.0)
