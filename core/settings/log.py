@@ -15,6 +15,8 @@ _SECRET_KEYS = re.compile(
     r"(^|_)(password|passphrase|pin|secret|token|credential|authorization|cookie|device_code|api_?key|private_key)s?($|_)",
     re.IGNORECASE,
 )
+_SECRET_WORDS = re.compile(r"(?i)\b((?:password|passwd|passphrase|secret|token|api_?key|pin)[\"']?\s*[=:]\s*)[^\s,;&]+")
+"""`password=...` inside a text, as plugins and libraries write it."""
 _SECRET_VALUES = re.compile(r"(Bearer\s+)\S+|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|\bmdk_[\w-]{16,}", re.IGNORECASE)
 
 
@@ -25,7 +27,8 @@ def redact(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redact(v) for v in value]
     if isinstance(value, str):
-        return _SECRET_VALUES.sub(lambda m: (m.group(1) or "") + HIDDEN, value)
+        found = _SECRET_VALUES.sub(lambda m: (m.group(1) or "") + HIDDEN, value)
+        return _SECRET_WORDS.sub(rf"\1{HIDDEN}", found)
     return value
 
 

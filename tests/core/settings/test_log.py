@@ -43,3 +43,12 @@ def test_redact_keeps_the_harmless():
         "token_expires_at": "",
         "list": [{"pin": HIDDEN}],
     }
+
+
+def test_a_secret_inside_a_sentence_is_hidden():
+    text = redact("login failed: password=hunter2, user=anna; {'pin': '1234'} token: abc")
+    assert "hunter2" not in text
+    assert "1234" not in text
+    assert "abc" not in text
+    assert "anna" in text
+    assert redact("the pin is spinning; tokens: none") == "the pin is spinning; tokens: none"
