@@ -257,6 +257,7 @@ class Relay:
         return [
             broker,
             group.create_task(self._gateway.run(), name="gateway"),
+            group.create_task(self._desk.run(), name="command desk"),
             group.create_task(self._ingest.run(), name="ingest"),
             group.create_task(run_chores(self._chores()), name="chores"),
         ]
