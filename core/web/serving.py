@@ -17,6 +17,9 @@ from core.domain.errors import SettingsError, StorageError
 SHUTDOWN_S = 10.0
 """Requests that still run when the host ends have this long."""
 BACKLOG = 1024
+IDLE_S = 75.0
+"""A connection without a whole request is closed after this: longer than a proxy keeps its own (nginx: 60 s), and far
+shorter than aiohttp's hour, in which strangers could use up all file descriptors."""
 
 
 def bind(host: str, port: int, *, section: str) -> socket.socket:
@@ -48,9 +51,9 @@ def url_of(sock: socket.socket) -> str:
 
 
 @asynccontextmanager
-async def serve(app: web.Application, sock: socket.socket) -> AsyncIterator[None]:
+async def serve(app: web.Application, sock: socket.socket, *, idle_s: float = IDLE_S) -> AsyncIterator[None]:
     """Serves while the body runs; then waits for running requests and closes."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=idle_s)
     await runner.setup()
     try:
         await web.SockSite(runner, sock, backlog=BACKLOG).start()
