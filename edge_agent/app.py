@@ -232,7 +232,7 @@ class _Box:
             "relay line": self.line.run(),
         }
         tasks: list[asyncio.Task[Any]] = [group.create_task(part, name=name) for name, part in parts.items()]
-        if self.settings.announce:
+        if self.settings.is_announced:
             announcement = Announcement(
                 Announced(
                     announced_id=self.identity.announced_id,

@@ -12,6 +12,7 @@ from core.settings import validators as v
 from core.settings.table import Setting, read_settings
 
 SECTION = "edge"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 TABLE: tuple[Setting, ...] = (
     Setting(
@@ -41,13 +42,13 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         name="announce",
-        help="Whether the box announces itself in the home network (zeroconf, _mowdeck._tcp).",
+        help="Whether the box announces itself in the home network (zeroconf, _mowdeck._tcp), if it listens there.",
         default=True,
         validator=v.boolean,
     ),
     Setting(
         name="trust_clock",
-        help="Whether the wall clock is right although the kernel does not say so (a machine without NTP).",
+        help="Whether the wall clock is right although the kernel does not say so (no NTP, or an NTP that does not tell it).",
         default=False,
         validator=v.boolean,
     ),
@@ -99,6 +100,11 @@ class EdgeSettings:
     @property
     def box_name(self) -> str:
         return self.name or socket.gethostname()
+
+    @property
+    def is_announced(self) -> bool:
+        """Nobody is told of an address that only this machine reaches."""
+        return self.announce and self.listen_host not in LOOPBACK
 
     @property
     def custom_integrations(self) -> Path:

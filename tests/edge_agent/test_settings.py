@@ -72,3 +72,12 @@ def test_all_mistakes_are_named_and_no_secret():
         load_settings(wrong)
     assert {mistake.field for mistake in caught.value.mistakes} == set(wrong)
     assert "t0ken" not in caught.value.detail
+
+
+def test_an_address_of_this_machine_only_is_announced_to_nobody(tmp_path):
+    def announced(**settings: object) -> bool:
+        return EdgeSettings(data_dir=tmp_path, **settings).is_announced
+
+    assert not announced(listen_host="127.0.0.1")
+    assert announced(listen_host="0.0.0.0")
+    assert not announced(listen_host="0.0.0.0", announce=False)

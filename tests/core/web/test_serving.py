@@ -54,3 +54,10 @@ async def test_a_connection_without_a_whole_request_is_closed(said):
             writer.close()
             await writer.wait_closed()
     assert IDLE_S < 120
+
+
+def test_a_disk_that_does_not_take_the_address_keeps_nobody_from_serving(tmp_path):
+    served = False
+    with announced(tmp_path / "absent" / "edge.address", {"url": "http://127.0.0.1:1"}):
+        served = True
+    assert served
