@@ -204,5 +204,8 @@ class EdgeRoutes:
         """The box of the path, when the caller manages its site."""
         edge_id = EdgeId(request.path["edge_id"])
         site_id = await self._registry.site_of(request.who.account_id, edge_id)
-        await self._rights.require(request.who, MANAGE, [site_ref(site_id)])
+        try:
+            await self._rights.require(request.who, MANAGE, [site_ref(site_id)])
+        except NotFoundError:
+            raise NotFoundError("no such box") from None  # the same words whether it exists or not
         return edge_id
