@@ -14,6 +14,7 @@ from core.domain.clock import Clock
 from core.domain.errors import ForbiddenError, NotFoundError, UnauthenticatedError
 from core.domain.ids import AccountId, UserId, make_id
 from core.domain.limits import REFRESH_TOKEN_TTL
+from core.domain.secretive import hidden_repr
 from core.identity.access_tokens import AccessTokens, Claims
 from core.identity.names import fold
 from core.identity.opaque import REFRESH_PREFIX, fingerprint, make_secret
@@ -34,6 +35,8 @@ _log = structlog.get_logger(__name__)
 class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
     """An access token, for the Authorization header."""
 
+    __repr__ = hidden_repr
+
     access_token: str
     token_type: str = "Bearer"  # noqa: S105  (a word of the protocol)
     expires_at: datetime
@@ -43,6 +46,8 @@ class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
 
 class TokenPair(AccessTokenView, frozen=True, kw_only=True):
     """What a device gets: the refresh token works once, and gives the next pair."""
+
+    __repr__ = hidden_repr
 
     refresh_token: str
     refresh_expires_at: datetime

@@ -17,7 +17,16 @@ _SECRET_KEYS = re.compile(
 )
 _SECRET_WORDS = re.compile(r"(?i)\b((?:password|passwd|passphrase|secret|token|api_?key|pin)[\"']?\s*[=:]\s*)[^\s,;&]+")
 """`password=...` inside a text, as plugins and libraries write it."""
-_SECRET_VALUES = re.compile(r"(Bearer\s+)\S+|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|\bmdk_[\w-]{16,}", re.IGNORECASE)
+_SECRET_VALUES = re.compile(
+    r"(Bearer\s+)\S+|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|\bmd[krp]_[\w-]{16,}|(://)[^/\s:@]*:[^/\s@]+(?=@)",
+    re.IGNORECASE,
+)
+"""Bearer tokens, JWTs, our own opaque secrets, and the user and password of a URL."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a field of this name holds a secret."""
+    return _SECRET_KEYS.search(name) is not None
 
 
 def redact(value: Any) -> Any:
@@ -27,7 +36,7 @@ def redact(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redact(v) for v in value]
     if isinstance(value, str):
-        found = _SECRET_VALUES.sub(lambda m: (m.group(1) or "") + HIDDEN, value)
+        found = _SECRET_VALUES.sub(lambda m: (m.group(1) or m.group(2) or "") + HIDDEN, value)
         return _SECRET_WORDS.sub(rf"\1{HIDDEN}", found)
     return value
 

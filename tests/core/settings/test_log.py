@@ -52,3 +52,11 @@ def test_a_secret_inside_a_sentence_is_hidden():
     assert "abc" not in text
     assert "anna" in text
     assert redact("the pin is spinning; tokens: none") == "the pin is spinning; tokens: none"
+
+
+@pytest.mark.parametrize(
+    "text", ["mdk_", "mdr_", "mdp_", "https://anna:", "Bearer "], ids=["service", "refresh", "reset", "url", "bearer"]
+)
+def test_our_own_secrets_and_those_of_urls_are_hidden_by_their_shape(text):
+    tail = "@relay.example/x" if "://" in text else ""
+    assert "aaaaaaaaaaaaaaaaaaaaaaaa" not in redact(f"see {text}{'a' * 24}{tail} there")
