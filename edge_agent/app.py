@@ -158,6 +158,7 @@ class _Box:
             clock=self.clock,
             edge_id=lambda: EdgeId(self.identity.announced_id),
             capabilities=self.roster.capabilities,
+            authorizer=people.authorizer,
         )
         self._make_line()
         self._make_household()
