@@ -102,11 +102,24 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path):
     assert (status, "file" in line) == (2, True)
 
 
-def test_an_address_file_that_cannot_be_written_is_one_line(tmp_path: Path):
-    """It comes to light when tasks run already, so the error arrives in a group."""
+def test_an_address_file_that_cannot_be_written_keeps_no_box_from_serving(tmp_path: Path):
+    """As on a full disk: the household must still be able to stop its mowers."""
     (tmp_path / "edge.address").mkdir()
-    status, (line,) = ended(start(tmp_path))
-    assert (status, "edge.address" in line) == (1, True)
+    port = free_port()
+    process = start(tmp_path, listen_port=str(port))
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200
+                break
+            except httpx.TransportError:
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+    finally:
+        status, lines = ended(process)
+    assert (status, lines) == (0, [])
 
 
 # -- mowdeck edge add and status
