@@ -39,7 +39,7 @@ from core.access.tuples import TupleWriter
 from core.domain.clock import Clock, SystemClock
 from core.domain.errors import MowdeckError, UnavailableError
 from core.domain.events import MowerEvent
-from core.domain.ids import AccountId, EdgeId, MowerId, UserId
+from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, UserId
 from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync import topics
@@ -332,7 +332,8 @@ class Relay:
         return relay_routes(parts)
 
     async def _check_store(self) -> None:
-        await self._store.counts()
+        """One look-up by key: anybody may ask for readiness, as often as they like."""
+        await self._store.watermark(EdgeId("none"), StreamId("none"))
 
     async def _on_broker_connected(self) -> None:
         """What the broker retained may be lost, and boxes that were back first said hello to nobody."""

@@ -184,3 +184,19 @@ async def test_a_second_relay_on_the_same_folder_does_not_touch_the_first(tmp_pa
             await run(RelaySettings(data_dir=tmp_path / "relay", listen_port=0, broker_port=0))
         assert (await first.call(None, "GET", "/identity/register"))[0] == 200
         assert first.relay._gateway.is_connected
+
+
+async def test_readiness_costs_next_to_nothing(tmp_path):
+    """It needs no token: counting all rows for it would let strangers keep the readers of the store busy."""
+    async with running_relay(tmp_path) as relay:
+        counted = relay.relay._store.counts
+        asked = []
+
+        async def counts():
+            asked.append(True)
+            return await counted()
+
+        relay.relay._store.counts = counts
+        async with relay.session.get(f"{relay.url}/health/ready") as answer:
+            assert answer.status == 200
+        assert asked == []

@@ -114,7 +114,8 @@ def test_an_address_file_that_cannot_be_written_keeps_no_box_from_serving(tmp_pa
                 assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200
                 break
             except httpx.TransportError:
-                assert process.poll() is None and time.monotonic() < deadline
+                assert process.poll() is None
+                assert time.monotonic() < deadline
                 time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
     finally:
