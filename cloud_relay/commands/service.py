@@ -167,15 +167,17 @@ class CommandService:
     async def _submit_stop(self, envelope: CommandEnvelope, signed: bytes, confirm_s: float) -> CommandView:
         """First the emergency lane, then the normal topic (the box takes a command id once), then the books: a
         database that is busy or full neither keeps a stop from leaving nor its person from hearing that it left."""
-        self._remember_late(_Late(envelope=envelope, confirm_s=confirm_s))
+        late = _Late(envelope=envelope, confirm_s=confirm_s)
+        self._remember_late(late)
         try:
             is_sent = await self._send_stop(envelope, signed)
         except BaseException:
             self._forget_late(envelope.command_id)
             raise
         if not is_sent:
-            self._unwritten[envelope.command_id].append((envelope.edge_id, self._failure(envelope)))
-        await self._try_write_down(self._late[envelope.command_id])
+            await self.take_result(envelope.edge_id, self._failure(envelope))
+        if envelope.command_id in self._late:  # else the sweep was faster, while the lanes were slow
+            await self._try_write_down(late)
         if not is_sent:
             raise NotPublishedError("the stop did not leave the relay")
         _log_issued(envelope)

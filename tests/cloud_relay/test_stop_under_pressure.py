@@ -100,6 +100,25 @@ async def test_a_main_connection_that_is_stuck_keeps_nobody_waiting(parts: Any, 
     assert (await parts.desk.command(AccountId("acc-a"), view.command_id)).status is CommandStatus.PENDING
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_sweep_while_the_lanes_are_slow(parts: Any, owner: Any, box: Any, is_away: bool) -> None:
+    send = parts.broker.publish_stop
+
+    async def sweep_first(*what: Any) -> None:
+        await parts.desk.sweep()
+        await send(*what)
+
+    parts.desk._publish_stop = sweep_first
+    parts.broker.is_away = is_away
+    if is_away:
+        with pytest.raises(NotPublishedError):
+            await stop(parts, owner)
+    else:
+        await stop(parts, owner)
+    [kept] = await parts.desk.commands(AccountId("acc-a"), M1, before=None, limit=10)
+    assert kept.status is (CommandStatus.FAILED if is_away else CommandStatus.PENDING)
+
+
 async def test_a_stop_that_did_not_leave_is_told_soon(parts: Any, owner: Any, box: Any, tmp_path: Path) -> None:
     parts.broker.is_away = True
     with locked(tmp_path), pytest.raises(NotPublishedError):
