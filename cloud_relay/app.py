@@ -32,9 +32,10 @@ from cloud_relay.fleet.rights import Rights
 from cloud_relay.fleet.sites import Sites
 from cloud_relay.gateway import Gateway
 from cloud_relay.ingest.ingest import Ingest, Listeners
-from cloud_relay.people import People, open_people
+from cloud_relay.people import open_people
 from cloud_relay.routes import RouteParts, relay_routes
 from cloud_relay.settings import RelaySettings
+from core.access.people import People
 from core.access.tuples import TupleWriter
 from core.domain.clock import Clock, SystemClock
 from core.domain.errors import MowdeckError, UnavailableError

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from core.settings import validators as v
+from core.settings.shared import HOST_SETTINGS
 from core.settings.table import Setting, read_settings
 
 SECTION = "edge"
@@ -54,25 +55,7 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
     Setting(name="positions_days", help="Days that the track is kept.", default=730, validator=v.integer(7, 3650)),
-    Setting(
-        name="log_level",
-        help="debug, info, warning or error.",
-        default="info",
-        validator=v.one_of("debug", "info", "warning", "error"),
-    ),
-    Setting(
-        name="log_format",
-        help="json for machines, console for people.",
-        default="json",
-        validator=v.one_of("json", "console"),
-    ),
-    Setting(
-        name="metrics_token",
-        help="Bearer token for GET /metrics; empty switches the route off.",
-        default="",
-        validator=v.optional(v.text),
-        is_secret=True,
-    ),
+    *HOST_SETTINGS,
 )
 
 
