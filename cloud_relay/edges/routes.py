@@ -61,6 +61,7 @@ class EdgeRoutes:
                 tag="linking",
                 body=LinkPoll,
                 answer=LinkGrant,
+                other_answers={400: LinkPending},
                 errors=(UnavailableError,),
             ),
             Route(

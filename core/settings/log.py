@@ -45,6 +45,15 @@ def _redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -
     return {k: HIDDEN if _SECRET_KEYS.search(k) and v else redact(v) for k, v in event.items()}
 
 
+class _WithoutBadRequests(logging.Filter):
+    """aiohttp logs every request that is no HTTP as an error with a traceback: a stranger could fill the disk. The
+    client gets its 400 all the same."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = record.exc_info[0] if record.exc_info else None
+        return kind is None or all(base.__name__ != "HttpProcessingError" for base in kind.__mro__)
+
+
 def configure_logging(level: str, style: str) -> None:
     """Sends structlog and the standard library's logs through one redacting chain to stderr.
 
@@ -80,5 +89,8 @@ def configure_logging(level: str, style: str) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    server = logging.getLogger("aiohttp.server")
+    if not any(isinstance(one, _WithoutBadRequests) for one in server.filters):
+        server.addFilter(_WithoutBadRequests())
     for noisy in ("aiohttp.access", "aiosqlite", "paho", "mqtt"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

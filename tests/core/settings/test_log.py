@@ -60,3 +60,15 @@ def test_a_secret_inside_a_sentence_is_hidden():
 def test_our_own_secrets_and_those_of_urls_are_hidden_by_their_shape(text):
     tail = "@relay.example/x" if "://" in text else ""
     assert "aaaaaaaaaaaaaaaaaaaaaaaa" not in redact(f"see {text}{'a' * 24}{tail} there")
+
+
+def test_requests_that_are_no_http_are_not_logged_and_real_errors_are(lines):
+    from aiohttp.http_exceptions import BadHttpMessage
+
+    server = logging.getLogger("aiohttp.server")
+    for error in (BadHttpMessage("bad"), ValueError("a defect")):
+        try:
+            raise error
+        except (BadHttpMessage, ValueError):
+            server.exception("Error handling request")
+    assert ["a defect" in line["exception"] for line in lines()] == [True]
