@@ -32,14 +32,16 @@ from cloud_relay.fleet.rights import Rights
 from cloud_relay.fleet.sites import Sites
 from cloud_relay.gateway import Gateway
 from cloud_relay.ingest.ingest import Ingest, Listeners
-from cloud_relay.people import People, open_people
+from cloud_relay.people import open_people
 from cloud_relay.routes import RouteParts, relay_routes
 from cloud_relay.settings import RelaySettings
+from core.access.people import People
 from core.access.tuples import TupleWriter
 from core.domain.clock import Clock, SystemClock
-from core.domain.errors import MowdeckError, StorageError, UnavailableError
+from core.domain.errors import MowdeckError, UnavailableError
 from core.domain.events import MowerEvent
-from core.domain.ids import AccountId, EdgeId, MowerId, UserId
+from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, UserId
+from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync import topics
 from core.sync.messages import Ack, Registrations, encode
@@ -62,10 +64,6 @@ async def run(settings: RelaySettings, *, on_started: Started | None = None) -> 
     """Runs the relay until SIGTERM or SIGINT (a second one does not wait for open requests). MowdeckError when it
     cannot start or go on. `on_started` is called once it serves; tests drive it from there."""
     try:
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as err:
-        raise StorageError(f"cannot make {settings.data_dir}: {err.strerror}") from err
-    try:
         await _run(settings, on_started)
     except BaseExceptionGroup as group:
         failure = next(_expected(group), None)
@@ -77,6 +75,7 @@ async def run(settings: RelaySettings, *, on_started: Started | None = None) -> 
 async def _run(settings: RelaySettings, on_started: Started | None) -> None:
     async with AsyncExitStack() as stack:
         clock = SystemClock()
+        stack.enter_context(open_data_folder(settings.data_dir, "relay"))
         sock = bind(settings.listen_host, settings.listen_port, section="relay")
         stack.callback(sock.close)
         key = await asyncio.to_thread(load_signing_key, settings.data_dir / "command-key.pem")
@@ -257,6 +256,7 @@ class Relay:
         return [
             broker,
             group.create_task(self._gateway.run(), name="gateway"),
+            group.create_task(self._desk.run(), name="command desk"),
             group.create_task(self._ingest.run(), name="ingest"),
             group.create_task(run_chores(self._chores()), name="chores"),
         ]
@@ -333,7 +333,8 @@ class Relay:
         return relay_routes(parts)
 
     async def _check_store(self) -> None:
-        await self._store.counts()
+        """One look-up by key: anybody may ask for readiness, as often as they like."""
+        await self._store.watermark(EdgeId("none"), StreamId("none"))
 
     async def _on_broker_connected(self) -> None:
         """What the broker retained may be lost, and boxes that were back first said hello to nobody."""

@@ -16,6 +16,7 @@ from typing import Literal
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from cloud_relay.complaints import Complaints
 from cloud_relay.dispatch import Dispatch
 from core.domain.clock import Clock
 from core.domain.errors import (
@@ -29,6 +30,7 @@ from core.domain.ids import EdgeId, MowerId
 from core.mqtt.session import BrokerAddress, Credential, MqttMessage, MqttSession, open_session
 from core.sync import topics
 from core.sync.backoff import Backoff
+from core.web.rate import RateLimiter
 
 Handler = Callable[[EdgeId, str | None, bytes, bool], Awaitable[None]]
 """Takes (box, last level of the topic, payload, whether the broker had retained it)."""
@@ -41,6 +43,16 @@ PUBLISH_S = 5.0
 HANDLER_S = 60.0
 """A handler that takes longer is given up; what it was to store comes again from the box's journal."""
 _CONCURRENCY: Mapping[Lane, int] = {"main": 32, "journal": 4, "emergency": 1}
+MESSAGES_PER_S = 100.0
+BURST = 1_000
+"""Messages of one box that are taken, batches apart: twice what 50 mowers can say, and at once all that a box keeps
+for its return. More is a flood. It must not wait here: the broker wants its acks in order, so whatever waits for one
+box holds up all the others."""
+JOURNAL_WAITING = 32
+"""Batches of one box that may wait: four times what it sends before it waits for an ack."""
+MUTE_S = 10.0
+"""A box that sends more batches is not listened to for this long; they come again."""
+BOXES = 50_000
 _RECONNECT_FIRST_S = 0.5
 _RECONNECT_MAX_S = 15.0
 _STABLE_S = 10.0
@@ -87,6 +99,8 @@ class Gateway:
         wait_for_broker: Callable[[], Awaitable[None]] | None = None,
         on_connected: Callable[[], Awaitable[None]] | None = None,
         random_number: Callable[[], float] = random.random,
+        messages_per_s: float = MESSAGES_PER_S,
+        burst: float = BURST,
     ) -> None:
         """`wait_for_broker` returns when connecting makes sense; `on_connected` runs after each (re)connection of
         the main lane (what the broker had retained may be lost by then)."""
@@ -99,6 +113,9 @@ class Gateway:
         self._on_connected = on_connected
         self._random = random_number
         self._sessions: dict[Lane, MqttSession] = {}
+        self._pace = RateLimiter(rate_per_s=messages_per_s, burst=burst, capacity=BOXES)
+        self._muted: dict[EdgeId, float] = {}
+        self._complaints = Complaints()
         self._changed = asyncio.Condition()
         self._is_news = asyncio.Event()
         for lane in LANES:
@@ -174,7 +191,8 @@ class Gateway:
 
     async def _keep(self, lane: Lane, group: asyncio.TaskGroup) -> None:
         backoff = Backoff(_RECONNECT_FIRST_S, _RECONNECT_MAX_S, random=self._random)
-        dispatch = Dispatch(group, name=f"{lane} of", concurrency=_CONCURRENCY[lane])
+        per_box = JOURNAL_WAITING if lane == "journal" else None
+        dispatch = Dispatch(group, name=f"{lane} of", concurrency=_CONCURRENCY[lane], per_box=per_box)
         while True:
             if self._wait_for_broker is not None:
                 await self._wait_for_broker()
@@ -236,15 +254,28 @@ class Gateway:
                 session.ack(message)
                 continue
             self._metrics.received.labels(topic.branch).inc()
-            if topic.branch == topics.UP_STATE:
-                await self._handle(session, message, topic, handler)
-            else:
-                dispatch.add(
-                    topic.edge_id,
-                    lambda message=message, topic=topic, handler=handler: self._handle(  # type: ignore[misc]
-                        session, message, topic, handler
-                    ),
-                )
+            if not await self._take(session, message, topic, handler, dispatch):
+                self._drop(topic, "flood", "more than a box has to say")
+                session.ack(message)
+
+    async def _take(
+        self, session: MqttSession, message: MqttMessage, topic: topics.Topic, handler: Handler, dispatch: Dispatch
+    ) -> bool:
+        """Handles a message now or in its turn; false when the box has sent too many."""
+        now = self._clock.monotonic()
+        if topic.branch == topics.UP_JOURNAL:
+            if now < self._muted.get(topic.edge_id, now):
+                return False
+            self._muted.pop(topic.edge_id, None)
+        elif self._pace.take(topic.edge_id, now) > 0:
+            return False
+        if topic.branch == topics.UP_STATE:
+            await self._handle(session, message, topic, handler)
+            return True
+        is_taken = dispatch.add(topic.edge_id, lambda: self._handle(session, message, topic, handler))
+        if not is_taken:
+            self._muted[topic.edge_id] = now + MUTE_S
+        return is_taken
 
     async def _handle(self, session: MqttSession, message: MqttMessage, topic: topics.Topic, handler: Handler) -> None:
         """Runs a handler behind a fire door: whatever one message does, the others go on."""
@@ -264,13 +295,16 @@ class Gateway:
 
     def _drop(self, topic: topics.Topic, reason: str, detail: str) -> None:
         self._metrics.dropped.labels(topic.branch, reason).inc()
-        _log.warning(
-            "message of a box not handled",
-            edge_id=topic.edge_id,
-            branch=topic.branch,
-            reason=reason,
-            detail=detail[:300],
-        )
+        count = self._complaints.count((topic.edge_id, topic.branch, reason))
+        if count is not None:
+            _log.warning(
+                "message of a box not handled",
+                edge_id=topic.edge_id,
+                branch=topic.branch,
+                reason=reason,
+                detail=detail[:300],
+                count=count,
+            )
 
 
 def _lane_of(branch: str) -> Lane:

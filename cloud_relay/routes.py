@@ -17,7 +17,7 @@ from cloud_relay.fleet.site_routes import GroupRoutes, SiteRoutes
 from cloud_relay.fleet.sites import Sites
 from cloud_relay.live_states import StoredStates
 from cloud_relay.pages.routes import page_routes
-from cloud_relay.people import People
+from core.access.people import People
 from core.domain.clock import Clock
 from core.storage.telemetry_store import TelemetryStore
 from core.web.access_routes import access_routes

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from core.domain.errors import Mistake, SettingsError
 from core.settings import validators as v
+from core.settings.shared import HOST_SETTINGS
 from core.settings.table import Setting, read_settings
 
 SECTION = "relay"
@@ -116,30 +117,12 @@ TABLE: tuple[Setting, ...] = (
         validator=v.one_of("open", "closed"),
     ),
     Setting(
-        name="log_level",
-        help="debug, info, warning or error.",
-        default="info",
-        validator=v.one_of("debug", "info", "warning", "error"),
-    ),
-    Setting(
-        name="log_format",
-        help="json for machines, console for people.",
-        default="json",
-        validator=v.one_of("json", "console"),
-    ),
-    Setting(
         name="trusted_proxies",
         help="Addresses of proxies whose X-Forwarded-For is believed, separated by commas.",
         default=(),
         validator=v.words,
     ),
-    Setting(
-        name="metrics_token",
-        help="Bearer token for GET /metrics; empty switches the route off.",
-        default="",
-        validator=v.optional(v.text),
-        is_secret=True,
-    ),
+    *HOST_SETTINGS,
 )
 
 

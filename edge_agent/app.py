@@ -21,6 +21,7 @@ from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, EdgeId, EntryId, MowerId, UserId, make_id
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress
+from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
@@ -44,7 +45,6 @@ from edge_agent.api.mower_routes import household_routes
 from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
-from edge_agent.data_folder import open_data_folder
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -76,7 +76,7 @@ ACCOUNT_RETRY_S = 1.0
 async def run(settings: EdgeSettings, ending: asyncio.Event) -> None:
     """Runs the box until `ending` is set. MowdeckError when it cannot start."""
     async with AsyncExitStack() as stack:
-        stack.enter_context(open_data_folder(settings.data_dir))
+        stack.enter_context(open_data_folder(settings.data_dir, "box"))
         sock = bind(settings.listen_host, settings.listen_port, section="edge")
         stack.callback(sock.close)
         wall = SystemClock()
@@ -158,6 +158,7 @@ class _Box:
             clock=self.clock,
             edge_id=lambda: EdgeId(self.identity.announced_id),
             capabilities=self.roster.capabilities,
+            authorizer=people.authorizer,
         )
         self._make_line()
         self._make_household()
@@ -232,7 +233,7 @@ class _Box:
             "relay line": self.line.run(),
         }
         tasks: list[asyncio.Task[Any]] = [group.create_task(part, name=name) for name, part in parts.items()]
-        if self.settings.announce:
+        if self.settings.is_announced:
             announcement = Announcement(
                 Announced(
                     announced_id=self.identity.announced_id,

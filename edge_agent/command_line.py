@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
 import sys
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,13 +10,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from core.command_line.exit_codes import FAILED, USAGE
+from core.command_line.exit_codes import FAILED
 from core.command_line.flow_prompts import answer_form
 from core.command_line.host_client import HostClient
+from core.command_line.host_daemon import become
 from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
-from core.domain.errors import MowdeckError, SettingsError
-from core.settings.log import configure_logging
-from edge_agent.settings import load_settings
+from core.domain.errors import MowdeckError
 
 app = typer.Typer(no_args_is_help=True, help="The box at home: run it, look at it, add integrations.")
 
@@ -31,26 +28,7 @@ def edge() -> None:
 @app.command()
 def run() -> None:
     """Run the box until SIGTERM or Ctrl-C. Settings: MOWDECK_EDGE_*, docs/settings.md."""
-    try:
-        settings = load_settings(os.environ)
-        configure_logging(settings.log_level, settings.log_format)
-        from edge_agent.process import main
-
-        asyncio.run(main(settings))
-    except SettingsError as err:
-        for mistake in err.mistakes:
-            _complain(f"{mistake.field}: {mistake.reason}")
-        raise typer.Exit(USAGE) from err
-    except MowdeckError as err:
-        _complain(f"{err.detail} ({err.advice})")
-        raise typer.Exit(USAGE) from err
-    except ExceptionGroup as group:
-        _, unexpected = group.split(MowdeckError)
-        if unexpected is not None:
-            raise
-        for one in _leaves(group):
-            _complain(str(one))
-        raise typer.Exit(FAILED) from group
+    become("edge_agent")
 
 
 @app.command()
@@ -128,14 +106,3 @@ def _show_status(found: dict[str, Any], names: dict[str, str]) -> None:
 
 def _local(text: str) -> str:
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
-    for one in group.exceptions:
-        found += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
-    return found
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(f"mowdeck edge: {text}\n")

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from core.settings import validators as v
+from core.settings.shared import HOST_SETTINGS
 from core.settings.table import Setting, read_settings
 
 SECTION = "edge"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 TABLE: tuple[Setting, ...] = (
     Setting(
@@ -41,37 +43,19 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         name="announce",
-        help="Whether the box announces itself in the home network (zeroconf, _mowdeck._tcp).",
+        help="Whether the box announces itself in the home network (zeroconf, _mowdeck._tcp), if it listens there.",
         default=True,
         validator=v.boolean,
     ),
     Setting(
         name="trust_clock",
-        help="Whether the wall clock is right although the kernel does not say so (a machine without NTP).",
+        help="Whether the wall clock is right although the kernel does not say so (no NTP, or an NTP that does not tell it).",
         default=False,
         validator=v.boolean,
     ),
     Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
     Setting(name="positions_days", help="Days that the track is kept.", default=730, validator=v.integer(7, 3650)),
-    Setting(
-        name="log_level",
-        help="debug, info, warning or error.",
-        default="info",
-        validator=v.one_of("debug", "info", "warning", "error"),
-    ),
-    Setting(
-        name="log_format",
-        help="json for machines, console for people.",
-        default="json",
-        validator=v.one_of("json", "console"),
-    ),
-    Setting(
-        name="metrics_token",
-        help="Bearer token for GET /metrics; empty switches the route off.",
-        default="",
-        validator=v.optional(v.text),
-        is_secret=True,
-    ),
+    *HOST_SETTINGS,
 )
 
 
@@ -99,6 +83,11 @@ class EdgeSettings:
     @property
     def box_name(self) -> str:
         return self.name or socket.gethostname()
+
+    @property
+    def is_announced(self) -> bool:
+        """Nobody is told of an address that only this machine reaches."""
+        return self.announce and self.listen_host not in LOOPBACK
 
     @property
     def custom_integrations(self) -> Path:

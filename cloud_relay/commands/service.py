@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
 import structlog
 
 from cloud_relay.commands.ledger import CommandLedger, pending_view
@@ -18,11 +20,19 @@ from core.domain.commands import (
     IssuedBy,
     Priority,
     confirm_timeout_s,
+    does_advance,
     find_mistakes,
     kind_of,
     priority_of,
 )
-from core.domain.errors import ConflictError, InvalidInputError, NotPublishedError, StorageError, UnavailableError
+from core.domain.errors import (
+    ConflictError,
+    InvalidInputError,
+    MowdeckError,
+    NotPublishedError,
+    StorageError,
+    UnavailableError,
+)
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId, make_id
 from core.identity.principal import Principal
 from core.sync.envelope import sign
@@ -34,13 +44,25 @@ log = structlog.get_logger(__name__)
 NOT_PUBLISHED = "not published"
 STOP_LEAD_S = 0.5
 """How long the emergency lane may take before a stop also goes the normal way."""
+BOOK_S = 2.0
+"""How long the books may take before the person who pressed stop gets an answer."""
 HELD_RESULTS = 16
 """Results kept per command whose row is not written yet; a command has two."""
+LATE_MAX = 256
+"""Stops that wait to be written down; the oldest is given up beyond it (the timeline has what its box says)."""
 
 Publish = Callable[[EdgeId, MowerId, bytes], Awaitable[None]]
 """Hands a signed envelope to the broker; NotPublishedError when it did not take it."""
 Announce = Callable[[AccountId, CommandResult], None]
 """Tells the people who are looking."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Late:
+    """A stop whose row is not written yet."""
+
+    envelope: CommandEnvelope
+    confirm_s: float
 
 
 class CommandService:
@@ -56,6 +78,7 @@ class CommandService:
         publish_stop: Publish,
         announce: Announce,
         clock: Clock,
+        book_s: float = BOOK_S,
     ) -> None:
         """`publish_stop` uses the emergency lane: a connection of its own that waits behind nothing."""
         self._ledger = ledger
@@ -65,7 +88,20 @@ class CommandService:
         self._publish_stop = publish_stop
         self._announce = announce
         self._clock = clock
+        self._book_s = book_s
+        self._late: dict[CommandId, _Late] = {}
         self._unwritten: dict[CommandId, list[tuple[EdgeId, CommandResult]]] = {}
+        """What boxes said of late stops."""
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Until cancelled: lets stops be written down behind the answers to the people who sent them."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._group = None
 
     async def submit(
         self, who: Principal, mower_id: MowerId, command: Command, *, time_to_live: timedelta, correlation_id: str
@@ -95,6 +131,9 @@ class CommandService:
         return view
 
     async def command(self, account_id: AccountId, command_id: CommandId) -> CommandView:
+        late = self._late.get(command_id)
+        if late is not None and late.envelope.account_id == account_id:
+            return self._late_view(late)
         return await self._ledger.get(account_id, command_id)
 
     async def commands(
@@ -111,43 +150,101 @@ class CommandService:
             return
         await self._apply(result, edge_id)
 
+    def _late_view(self, late: _Late) -> CommandView:
+        view = pending_view(late.envelope)
+        for edge_id, result in self._unwritten.get(late.envelope.command_id, ()):
+            if edge_id == late.envelope.edge_id and does_advance(view.status, view.reason, result.status):
+                view = msgspec.structs.replace(view, status=result.status, reason=result.reason, updated_at=result.at)
+        return view
+
     async def sweep(self) -> None:
-        """Closes commands whose answer is overdue."""
+        """Writes down late stops; closes commands whose answer is overdue."""
+        await self.sweep_late()
         for account_id, result in await self._ledger.close_silent(self._clock.now()):
             log.info("command without answer", command_id=result.command_id, status=result.status, reason=result.reason)
             self._announce(account_id, result)
 
     async def _submit_stop(self, envelope: CommandEnvelope, signed: bytes, confirm_s: float) -> CommandView:
         """First the emergency lane, then the normal topic (the box takes a command id once), then the books: a
-        database that is busy or full does not keep a stop from leaving."""
-        self._unwritten[envelope.command_id] = []
+        database that is busy or full neither keeps a stop from leaving nor its person from hearing that it left."""
+        late = _Late(envelope=envelope, confirm_s=confirm_s)
+        self._remember_late(late)
         try:
             is_sent = await self._send_stop(envelope, signed)
-            try:
-                view = await self._ledger.add(envelope, confirm_timeout_s=confirm_s)
-            except (StorageError, UnavailableError) as err:
-                if not is_sent:
-                    raise NotPublishedError("the stop did not leave the relay") from err
-                # The machine is being told to stop; an error here would tell its person that it is not.
-                log.error("stop sent but not written down", command_id=envelope.command_id, error=err.detail)
-                view = pending_view(envelope)
-        finally:
-            held = self._unwritten.pop(envelope.command_id)
+        except BaseException:
+            self._forget_late(envelope.command_id)
+            raise
         if not is_sent:
-            await self._fail(envelope)
+            await self.take_result(envelope.edge_id, self._failure(envelope))
+        if envelope.command_id in self._late:  # else the sweep was faster, while the lanes were slow
+            await self._try_write_down(late)
+        if not is_sent:
             raise NotPublishedError("the stop did not leave the relay")
-        for edge_id, result in held:
-            await self._apply(result, edge_id)
         _log_issued(envelope)
-        return view
+        return pending_view(envelope)
+
+    async def _try_write_down(self, late: _Late) -> None:
+        """Waits for the books, but not long: the machine is being told to stop, and its person must not hear of an
+        error, or of nothing at all. A write on its way to a locked database cannot be called back, so it goes on."""
+        if self._group is None:
+            await self._book(late)
+            return
+        writing = self._group.create_task(self._book(late), name=f"book {late.envelope.command_id}")
+        await asyncio.wait({writing}, timeout=self._book_s)
+
+    async def _book(self, late: _Late) -> None:
+        try:
+            await self._write_down(late)
+        except MowdeckError as err:
+            log.error("stop not written down yet", command_id=late.envelope.command_id, error=err.detail)
+        except Exception:  # fire door: a defect in the books must not end the desk
+            log.exception("stop not written down", command_id=late.envelope.command_id)
+
+    async def sweep_late(self) -> None:
+        """Writes down the stops that could not be when they were sent."""
+        for late in list(self._late.values()):
+            try:
+                await self._write_down(late)
+            except (StorageError, UnavailableError) as err:
+                log.warning("stops not written down yet", count=len(self._late), error=err.detail)
+                return
+
+    async def _write_down(self, late: _Late) -> None:
+        """The row, and then what the box has said meanwhile."""
+        command_id = late.envelope.command_id
+        try:
+            await self._ledger.add(late.envelope, confirm_timeout_s=late.confirm_s)
+        except ConflictError:  # a write that was cut off had arrived after all
+            log.info("stop was written down already", command_id=command_id)
+        for edge_id, result in self._forget_late(command_id):
+            await self._apply(result, edge_id)
+
+    def _remember_late(self, late: _Late) -> None:
+        while len(self._late) >= LATE_MAX:
+            lost = next(iter(self._late))
+            self._forget_late(lost)
+            log.error("stop was never written down", command_id=lost)
+        self._late[late.envelope.command_id] = late
+        self._unwritten[late.envelope.command_id] = []
+
+    def _forget_late(self, command_id: CommandId) -> list[tuple[EdgeId, CommandResult]]:
+        self._late.pop(command_id, None)
+        return self._unwritten.pop(command_id, [])
 
     async def _send_stop(self, envelope: CommandEnvelope, signed: bytes) -> bool:
-        """Over the emergency lane, and then the other; one that hangs does not hold up the next. Whether any took it."""
+        """Over the emergency lane, and then the other; one that hangs does not hold up the next, nor the answer when
+        the other took it. Whether any did."""
         async with asyncio.TaskGroup() as group:
             first = group.create_task(self._try_publish(self._publish_stop, envelope, signed), name="stop lane")
             await asyncio.wait({first}, timeout=STOP_LEAD_S)
             second = group.create_task(self._try_publish(self._publish, envelope, signed), name="stop main")
-        return first.result() or second.result()
+            lanes = {first, second}
+            while not any(lane.done() and lane.result() for lane in lanes) and not all(lane.done() for lane in lanes):
+                await asyncio.wait({lane for lane in lanes if not lane.done()}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(lanes, timeout=STOP_LEAD_S)
+            for lane in lanes:
+                lane.cancel()
+        return any(not lane.cancelled() and lane.result() for lane in lanes)
 
     async def _try_publish(self, publish: Publish, envelope: CommandEnvelope, signed: bytes) -> bool:
         try:
@@ -158,14 +255,16 @@ class CommandService:
         return True
 
     async def _fail(self, envelope: CommandEnvelope) -> None:
-        result = CommandResult(
+        await self._apply(self._failure(envelope), None)
+
+    def _failure(self, envelope: CommandEnvelope) -> CommandResult:
+        return CommandResult(
             command_id=envelope.command_id,
             mower_id=envelope.mower_id,
             status=CommandStatus.FAILED,
             at=self._clock.now(),
             reason=NOT_PUBLISHED,
         )
-        await self._apply(result, None)
 
     async def _apply(self, result: CommandResult, edge_id: EdgeId | None) -> None:
         account_id = await self._ledger.advance(result, now=self._clock.now(), edge_id=edge_id)

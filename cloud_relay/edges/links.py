@@ -23,6 +23,7 @@ from core.domain.clock import Clock
 from core.domain.errors import ConflictError, InvalidInputError, LimitExceededError, NotFoundError
 from core.domain.ids import AccountId, EdgeId, SiteId, make_id
 from core.identity.principal import Principal
+from core.identity.rate_limit import network_of
 from core.storage.relational import RelationalDatabase
 from core.sync.linking import BrokerAddress, LinkGrant, LinkOffer, LinkPending, LinkRequest
 
@@ -75,7 +76,7 @@ class Links:
     async def request(self, wish: LinkRequest, remote: str) -> LinkOffer:
         """A box asks. ConflictError when it is linked already, RateLimitedError beyond ten requests per address,
         LimitExceededError while too many wait."""
-        self._requests.spend(remote)
+        self._requests.spend(network_of(remote))
         if not FINGERPRINT_MIN <= len(wish.fingerprint) <= FINGERPRINT_MAX or not wish.fingerprint.isprintable():
             raise InvalidInputError.of("fingerprint", f"must be {FINGERPRINT_MIN} to {FINGERPRINT_MAX} characters")
         now = self._clock.now()

@@ -102,9 +102,15 @@ class EdgeRegistry:
         return frozenset(self._accounts)
 
     async def admit(self, edge_id: EdgeId, account_id: AccountId, credential: str) -> None:
-        """A box has been linked."""
+        """A box has been linked. NotFoundError when somebody has ended the link meanwhile."""
         self._accounts[edge_id] = account_id
         await self._broker.let_in(edge_id, credential)
+        async with self._database.read() as connection:
+            is_linked = await connection.scalar(sa.select(sa.exists().where(EDGES.c.edge_id == edge_id)))
+        if not is_linked:
+            self._accounts.pop(edge_id, None)
+            await self._throw_out(edge_id)
+            raise NotFoundError("the link has been ended")
         await self._registrar.publish(edge_id)
 
     async def take_status(self, edge_id: EdgeId, status: Status) -> None:
@@ -161,13 +167,11 @@ class EdgeRegistry:
             await connection.execute(LINK_REQUESTS.delete().where(LINK_REQUESTS.c.edge_id == edge_id))
             await connection.execute(EDGES.delete().where(EDGES.c.edge_id == edge_id))
         self._accounts.pop(edge_id, None)
+        was_stale, self._is_door_stale = self._is_door_stale, True  # until the broker knows, whatever cuts this off
         log.info("box unlinked", account_id=account_id, edge_id=edge_id)
         await self._registrar.publish_end(edge_id, account_id, row.registrations_version + 1)
-        try:
-            await self._broker.throw_out(edge_id)
-        except UnavailableError as err:  # what it says is refused here already; the door is mended soon
-            self._is_door_stale = True
-            log.error("broker cannot be told that a box is out, tried again", edge_id=edge_id, error=err.detail)
+        if await self._throw_out(edge_id):
+            self._is_door_stale = was_stale
         self._presence.forget(edge_id)
         self._on_ended(edge_id)
         await self._store.put_directory(
@@ -189,6 +193,16 @@ class EdgeRegistry:
         if row is None or row.credential_hash is None or not does_match(wish.credential, row.credential_hash):
             raise UnauthenticatedError("the credential does not hold")
         await self.end(AccountId(row.account_id), wish.edge_id)
+
+    async def _throw_out(self, edge_id: EdgeId) -> bool:
+        """Closes the broker's door; false when that has to be tried again."""
+        try:
+            await self._broker.throw_out(edge_id)
+        except UnavailableError as err:  # what it says is refused here already; the door is mended soon
+            self._is_door_stale = True
+            log.error("broker cannot be told that a box is out, tried again", edge_id=edge_id, error=err.detail)
+            return False
+        return True
 
     async def _linked_rows(self) -> Sequence[sa.Row[Any, Any, Any]]:
         columns = (EDGES.c.edge_id, EDGES.c.account_id, EDGES.c.credential_hash)

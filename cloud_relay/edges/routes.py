@@ -61,6 +61,7 @@ class EdgeRoutes:
                 tag="linking",
                 body=LinkPoll,
                 answer=LinkGrant,
+                other_answers={400: LinkPending},
                 errors=(UnavailableError,),
             ),
             Route(
@@ -204,5 +205,8 @@ class EdgeRoutes:
         """The box of the path, when the caller manages its site."""
         edge_id = EdgeId(request.path["edge_id"])
         site_id = await self._registry.site_of(request.who.account_id, edge_id)
-        await self._rights.require(request.who, MANAGE, [site_ref(site_id)])
+        try:
+            await self._rights.require(request.who, MANAGE, [site_ref(site_id)])
+        except NotFoundError:
+            raise NotFoundError("no such box") from None  # the same words whether it exists or not
         return edge_id

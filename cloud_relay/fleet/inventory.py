@@ -18,7 +18,7 @@ from cloud_relay.fleet.registrations import Registrar
 from cloud_relay.fleet.tables import MOWERS, REMOVED_MOWERS
 from core.domain.clock import Clock
 from core.domain.errors import LimitExceededError
-from core.domain.ids import EdgeId, MowerId, SiteId
+from core.domain.ids import EdgeId, MowerId, SiteId, is_safe_id
 from core.storage.relational import RelationalDatabase
 from core.storage.telemetry_store import DirectoryEntry, TelemetryStore
 from core.sync.messages import Hello, InventoryItem
@@ -31,6 +31,8 @@ AREAS_BYTES = 256 * 1024
 """Area outlines of one mower that the relay keeps; more are kept without their rings."""
 
 
+TEXT_CHARS = 120
+"""Of a vendor's name or a serial number; they name a mower, so they are not cut."""
 REMOVED_HERE = "was removed from the fleet; remove it on the box too, or link the box again to have it back"
 """A box keeps what its household has set up, whatever the fleet removes."""
 
@@ -86,7 +88,13 @@ class Inventory:
 
     async def _merge(self, connection: AsyncConnection, edge: sa.Row[Any], hello: Hello) -> _Findings:
         found = _Findings()
-        items = {item.mower_id: item for item in hello.mowers[:INVENTORY_SIZE]}
+        items: dict[MowerId, InventoryItem] = {}
+        for item in hello.mowers[:INVENTORY_SIZE]:
+            fault = _find_fault(item)
+            if fault is None:
+                items[item.mower_id] = item
+            else:
+                found.refused.append(MowerNote(mower_id=MowerId(item.mower_id[:64]), reason=fault))
         removed = await self._unheard_removals(connection, EdgeId(edge.edge_id), set(items))
         for mower_id, item in items.items():
             if mower_id in removed:
@@ -168,6 +176,16 @@ class Inventory:
         await connection.execute(MOWERS.update().where(MOWERS.c.mower_id == item.mower_id).values(**values))
 
 
+def _find_fault(item: InventoryItem) -> str | None:
+    """Why a mower cannot even be looked at: nobody could name it in a path or a topic, or its names have no end."""
+    if not is_safe_id(item.mower_id):
+        return "has an id that cannot be one"
+    described = item.description
+    if max(len(described.vendor), len(described.serial)) > TEXT_CHARS:
+        return f"has a vendor or serial of more than {TEXT_CHARS} characters"
+    return None
+
+
 async def _has_serial(connection: AsyncConnection, account_id: str, item: InventoryItem) -> bool:
     """Whether the account has this vendor and serial under another id."""
     query = sa.select(
@@ -208,7 +226,7 @@ def _abilities(item: InventoryItem) -> dict[str, Any]:
     if len(areas) > AREAS_BYTES:
         areas = msgspec.json.encode([msgspec.structs.replace(area, ring=()) for area in described.areas])
     return {
-        "model": described.model,
+        "model": None if described.model is None else described.model[:200],
         "links": msgspec.json.encode(described.links).decode(),
         "areas": areas.decode(),
         "capabilities": msgspec.json.encode(item.capabilities).decode(),

@@ -10,7 +10,8 @@ from cloud_relay.fleet.rights import Rights
 from cloud_relay.fleet.views import MowerChange, MowerGroups, NewMower
 from core.domain.access import ObjectType, Relation
 from core.domain.errors import ConflictError, InvalidInputError, LimitExceededError, NotFoundError
-from core.domain.ids import MowerId
+from core.domain.ids import MowerId, SiteId
+from core.identity.principal import Principal
 from core.web.ports import MowerCatalog, MowerView
 from core.web.route import Answer, Decided, OnObject, Request, Route
 
@@ -77,12 +78,19 @@ class MowerChangeRoutes:
     async def _create(self, request: Request) -> Answer:
         who, new = request.who, request.body
         edge_site = await self._mowers.edge_site(who.account_id, new.edge_id)
+        await self._require_box(who, edge_site)
         site_id = edge_site if new.site_id is None else new.site_id
         groups = [group_ref(group_id) for group_id in new.group_ids]
-        await self._rights.require(who, MANAGE, [site_ref(edge_site), site_ref(site_id), *groups])
+        await self._rights.require(who, MANAGE, [site_ref(site_id), *groups])
         mower_id = await self._mowers.create(who.account_id, new, site_id)
         view = await self._catalog.mower(who.account_id, mower_id)
         return Answer(value=view, status=201, headers={"Location": f"/api/v1/fleet/mowers/{mower_id}"})
+
+    async def _require_box(self, who: Principal, edge_site: SiteId) -> None:
+        try:
+            await self._rights.require(who, MANAGE, [site_ref(edge_site)])
+        except NotFoundError:
+            raise NotFoundError("no such box") from None  # the same words whether it exists or not
 
     async def _change(self, request: Request) -> MowerView:
         who, mower_id, change = request.who, MowerId(request.path["mower_id"]), request.body

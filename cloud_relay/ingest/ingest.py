@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import structlog
 from prometheus_client import CollectorRegistry
 
+from cloud_relay.complaints import Complaints
 from cloud_relay.gateway import Handler
 from cloud_relay.ingest.journal import JournalDesk
 from cloud_relay.ingest.live import FLUSH_S, LiveLane
@@ -19,7 +20,7 @@ from core.domain.clock import Clock
 from core.domain.commands import CommandResult
 from core.domain.errors import MalformedMessageError, MowdeckError
 from core.domain.events import MowerEvent
-from core.domain.ids import AccountId, EdgeId, MowerId
+from core.domain.ids import AccountId, EdgeId, MowerId, is_safe_id
 from core.storage.telemetry_store import TelemetryStore
 from core.sync import topics
 from core.sync.messages import (
@@ -102,6 +103,7 @@ class Ingest:
         )
         self._results: deque[_Waiting] = deque(maxlen=RESULTS_WAITING)
         self._results_wait = asyncio.Event()
+        self._complaints = Complaints()
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -137,6 +139,8 @@ class Ingest:
             return
         if hello.wire_version < WIRE_VERSION_MIN:
             raise MalformedMessageError(f"wire version {hello.wire_version} is too old")
+        if not is_safe_id(hello.stream_id) or not is_safe_id(hello.boot_id):
+            raise MalformedMessageError("the stream or boot in a hello cannot be one")
         await self._listeners.on_hello(edge_id, hello)
         await self._owners.refresh()
         await self._journal.greet(edge_id, hello)
@@ -193,12 +197,10 @@ class Ingest:
             self._results_wait.set()
         else:
             self._metrics.results.labels("dropped").inc()
-            _log.warning(
-                "result dropped",
-                edge_id=edge_id,
-                mower_id=result.mower_id,
-                reason="unknown mower" if owns is None else "foreign mower",
-            )
+            reason = "unknown mower" if owns is None else "foreign mower"
+            count = self._complaints.count((edge_id, reason))
+            if count is not None:
+                _log.warning("result dropped", edge_id=edge_id, mower_id=result.mower_id, reason=reason, count=count)
 
     async def _retry_results(self) -> None:
         while True:

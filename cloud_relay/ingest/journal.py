@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from cloud_relay.complaints import Complaints
 from cloud_relay.ingest.metrics import IngestMetrics
 from core.domain import limits
 from core.domain.clock import Clock
@@ -52,6 +53,7 @@ class JournalDesk:
         self._metrics = metrics
         self._receivers: dict[EdgeId, JournalReceiver] = {}
         self._locks: dict[EdgeId, asyncio.Lock] = {}
+        self._complaints = Complaints()
 
     async def greet(self, edge_id: EdgeId, hello: Hello) -> None:
         """A session begins: the box hears from where the relay wants to go on. A stream that the relay has never
@@ -116,11 +118,13 @@ class JournalDesk:
         self._metrics.rows.labels("stored").inc(ingested.stored)
         self._metrics.rows.labels("duplicate").inc(ingested.duplicates)
         self._metrics.rows.labels("rejected").inc(len(ingested.rejected))
-        if ingested.rejected:
+        batches = self._complaints.count(edge_id) if ingested.rejected else None
+        if batches is not None:
             _log.warning(
                 "rows of a box quarantined",
                 edge_id=edge_id,
                 count=len(ingested.rejected),
+                batches=batches,
                 reasons=sorted({row.reason[:80] for row in ingested.rejected})[:5],
             )
         refused = {row.seq for row in ingested.rejected}

@@ -19,13 +19,9 @@ DEADLINE_S = 20.0
 RENEW_BEFORE = timedelta(seconds=30)
 
 
-def _classes(root: type[MowdeckError]) -> dict[str, type[MowdeckError]]:
-    found = {root.code: root}
-    for child in root.__subclasses__():
-        found.update(_classes(child))
-    return found
-
-
+_BY_CODE: dict[str, type[MowdeckError]] = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MowdeckError)
+}
 _BY_STATUS: dict[int, type[MowdeckError]] = {
     400: InvalidInputError,
     401: UnauthenticatedError,
@@ -50,7 +46,7 @@ def error_of(answer: httpx.Response) -> MowdeckError:
     if not isinstance(problem, dict):
         problem = {}
     text = str(problem.get("detail") or problem.get("title") or f"the host answered {answer.status_code}")
-    kind = _classes(MowdeckError).get(str(problem.get("code"))) or _BY_STATUS.get(answer.status_code, MowdeckError)
+    kind = _BY_CODE.get(str(problem.get("code"))) or _BY_STATUS.get(answer.status_code, MowdeckError)
     error = _make(kind, text, problem)
     hint = problem.get("hint")
     if hint:

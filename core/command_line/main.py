@@ -27,7 +27,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def build(arguments: list[str]) -> typer.Typer:
-    """The command tree; of the hosts' commands only the one called, or all when none is (help)."""
+    """The command tree; of the hosts' commands only the one called, or all for help and after a typo."""
     app = typer.Typer(
         name="mowdeck", no_args_is_help=True, pretty_exceptions_show_locals=False, help="Robot mowers of many brands."
     )
@@ -44,7 +44,8 @@ def build(arguments: list[str]) -> typer.Typer:
         app.command()(function)
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
-    wanted = [points[called]] if called in points else ([] if called else list(points.values()))
+    own = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}
+    wanted = [] if called in own else [points[called]] if called in points else list(points.values())
     for point in wanted:
         app.add_typer(_load(point), name=point.name)
     return app

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -41,21 +42,22 @@ def watch(
 async def _run(client: HostClient, found: list[dict[str, Any]], seconds: float | None, *, as_json: bool) -> None:
     try:
         async with asyncio.timeout(seconds):
-            if as_json:
-                async for message in _messages(client, found):
-                    print_json(message)
-            else:
-                await _show(client, found)
+            async with aclosing(_messages(client, found)) as messages:
+                if as_json:
+                    async for message in messages:
+                        print_json(message)
+                else:
+                    await _show(messages, found)
     except TimeoutError:
         return
 
 
-async def _show(client: HostClient, found: list[dict[str, Any]]) -> None:
+async def _show(messages: AsyncIterator[dict[str, Any]], found: list[dict[str, Any]]) -> None:
     states: dict[str, dict[str, Any]] = {}
     names = {m["mower_id"]: m["name"] for m in found}
     lines: list[str] = []
     with Live(console=console, refresh_per_second=4, transient=False) as live:
-        async for message in _messages(client, found):
+        async for message in messages:
             if message["type"] == "state":
                 states[message["mower_id"]] = message["state"]
             elif message["type"] in {"command_result", "event", "connection"}:
@@ -83,7 +85,7 @@ class _RefusedError(Exception):
 
 async def _messages(
     client: HostClient, found: list[dict[str, Any]], *, retry_s: float = RETRY_S
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncGenerator[dict[str, Any], None]:
     """Messages of the socket; it is opened again when it breaks, and says so. UnauthenticatedError once the sign-in
     has ended."""
     is_refused = False
@@ -91,9 +93,10 @@ async def _messages(
         while True:
             try:
                 token = await _token(client, is_refused=is_refused)
-                async for message in _one_socket(client, session, [m["mower_id"] for m in found], token):
-                    is_refused = False
-                    yield message
+                async with aclosing(_one_socket(client, session, [m["mower_id"] for m in found], token)) as messages:
+                    async for message in messages:
+                        is_refused = False
+                        yield message
                 why = "connection closed"
             except _RefusedError as err:
                 if is_refused:  # it was renewed just now
@@ -116,7 +119,7 @@ async def _token(client: HostClient, *, is_refused: bool) -> str:
 
 async def _one_socket(
     client: HostClient, session: aiohttp.ClientSession, mower_ids: list[str], token: str
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncGenerator[dict[str, Any], None]:
     """One connection; its token is renewed before the host would end it for that."""
     loop = asyncio.get_running_loop()
     is_subscribed = False

@@ -6,6 +6,7 @@ Motion is never repeated by software.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, assert_never
@@ -249,6 +250,7 @@ def _start_mistakes(area_ids: tuple[str, ...], duration_s: int | None, caps: Cap
     found = []
     if area_ids and not caps.start_mow.takes_areas:
         found.append(Mistake(field="area_ids", reason="this mower does not take areas"))
+    found += _area_mistakes("area_ids", area_ids)
     if duration_s is not None:
         longest = caps.start_mow.max_duration_s
         if longest is None:
@@ -256,6 +258,15 @@ def _start_mistakes(area_ids: tuple[str, ...], duration_s: int | None, caps: Cap
         elif not 60 <= duration_s <= longest:
             found.append(Mistake(field="duration_s", reason=f"must be between 60 and {longest}"))
     return tuple(found)
+
+
+def _area_mistakes(field: str, area_ids: Sequence[str]) -> list[Mistake]:
+    """A command is kept for months and has to fit into one message, so its lists have an end."""
+    if len(area_ids) > limits.AREAS_PER_COMMAND:
+        return [Mistake(field=field, reason=f"at most {limits.AREAS_PER_COMMAND}")]
+    if any(len(area_id) > limits.AREA_ID_CHARS for area_id in area_ids):
+        return [Mistake(field=field, reason=f"at most {limits.AREA_ID_CHARS} characters each")]
+    return []
 
 
 def _range_mistakes(field: str, value: float, bounds: Range | None) -> tuple[Mistake, ...]:
@@ -275,7 +286,7 @@ def _schedule_mistakes(windows: tuple[ScheduleWindow, ...], caps: Capabilities) 
             found.append(Mistake(field=f"windows.{index}.weekday", reason="must be 0 (Monday) to 6"))
         if not 0 <= window.start_minute < window.end_minute <= 1440:
             found.append(Mistake(field=f"windows.{index}", reason="must start before it ends, within one day"))
-    return tuple(found)
+    return (*found, *_area_mistakes("windows", [area_id for window in windows for area_id in window.area_ids]))
 
 
 def find_obstacle(command: Command, state: MowerState | None) -> str | None:

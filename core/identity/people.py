@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, update
@@ -20,7 +20,7 @@ class Person:
 
     user_id: UserId
     username: str
-    password_hash: str
+    password_hash: str = field(repr=False)
     must_change_password: bool
     home_account_id: AccountId | None
 

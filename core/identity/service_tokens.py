@@ -16,6 +16,7 @@ from core.domain.access import ROLES, Grant, ObjectRef, ObjectType
 from core.domain.clock import Clock
 from core.domain.errors import InvalidInputError, LimitExceededError, NotFoundError, UnauthenticatedError
 from core.domain.ids import AccountId, UserId, make_id
+from core.domain.secretive import hidden_repr
 from core.identity.assignments import Authority
 from core.identity.names import parse_name
 from core.identity.opaque import SERVICE_PREFIX, fingerprint, make_secret
@@ -60,6 +61,8 @@ class ServiceTokenView(msgspec.Struct, frozen=True, kw_only=True):
 
 class CreatedServiceToken(ServiceTokenView, frozen=True, kw_only=True):
     """The only time that the secret is shown."""
+
+    __repr__ = hidden_repr
 
     token: str
 

@@ -11,9 +11,10 @@ from sqlalchemy import and_, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.domain.clock import Clock
-from core.domain.errors import ForbiddenError, NotFoundError, UnauthenticatedError
+from core.domain.errors import ForbiddenError, NotFoundError, StorageFullError, UnauthenticatedError
 from core.domain.ids import AccountId, UserId, make_id
 from core.domain.limits import REFRESH_TOKEN_TTL
+from core.domain.secretive import hidden_repr
 from core.identity.access_tokens import AccessTokens, Claims
 from core.identity.names import fold
 from core.identity.opaque import REFRESH_PREFIX, fingerprint, make_secret
@@ -34,6 +35,8 @@ _log = structlog.get_logger(__name__)
 class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
     """An access token, for the Authorization header."""
 
+    __repr__ = hidden_repr
+
     access_token: str
     token_type: str = "Bearer"  # noqa: S105  (a word of the protocol)
     expires_at: datetime
@@ -43,6 +46,8 @@ class AccessTokenView(msgspec.Struct, frozen=True, kw_only=True):
 
 class TokenPair(AccessTokenView, frozen=True, kw_only=True):
     """What a device gets: the refresh token works once, and gives the next pair."""
+
+    __repr__ = hidden_repr
 
     refresh_token: str
     refresh_expires_at: datetime
@@ -132,8 +137,11 @@ class Sessions:
             # Only strangers are slowed down: nobody can guess one, and a neighbour must not sign a household out.
             self._guard.begin(address=address)
             raise UnauthenticatedError("the session has ended")
-        async with self._database.write() as conn:
-            outcome = await self._rotate(conn, refresh_token, address)
+        try:
+            async with self._database.write() as conn:
+                outcome = await self._rotate(conn, refresh_token, address)
+        except StorageFullError:
+            outcome = await self._prolong(refresh_token)
         # Outside of the transaction: the end of a stolen session has to be committed.
         if isinstance(outcome, str):
             self._changes.tell(sessions=[outcome])
@@ -167,6 +175,25 @@ class Sessions:
         changed = {"last_used_at": now, "expires_at": now + REFRESH_TOKEN_TTL, "address": address[:64]}
         await conn.execute(update(sessions).where(sessions.c.session_id == session_id).values(changed))
         return await self._issue(conn, who, account_id, session_id)
+
+    async def _prolong(self, refresh_token: str) -> TokenPair | None:
+        """A new access token with the same refresh token, on a disk that takes nothing: whoever is signed in must
+        still be able to stop their mower. None unless the token could have been used."""
+        query = (
+            select(refresh_tokens.c.used_at, sessions)
+            .join(sessions, sessions.c.session_id == refresh_tokens.c.session_id)
+            .where(refresh_tokens.c.fingerprint == fingerprint(refresh_token))
+        )
+        async with self._database.read() as conn:
+            row = (await conn.execute(query)).one_or_none()
+            if row is None or row.used_at is not None or row.expires_at <= self._clock.now():
+                return None
+            who = await person(conn, UserId(row.user_id))
+            account_id = AccountId(row.account_id)
+            if who is None or not await _is_active(conn, who.user_id, account_id):
+                return None
+        _log.warning("a session goes on with its old refresh token: the disk is full", session_id=row.session_id)
+        return self._pair(who, account_id, row.session_id, refresh_token, row.expires_at)
 
     async def verify(self, token: str) -> Principal:
         """Who holds an access token; UnauthenticatedError also when the session or the membership has ended."""
@@ -280,6 +307,11 @@ class Sessions:
         secret = make_secret(REFRESH_PREFIX)
         row = {"fingerprint": fingerprint(secret), "session_id": session_id, "issued_at": now}
         await conn.execute(insert(refresh_tokens).values(row))
+        return self._pair(who, account_id, session_id, secret, now + REFRESH_TOKEN_TTL)
+
+    def _pair(
+        self, who: Person, account_id: AccountId, session_id: str, refresh_token: str, refresh_expires_at: datetime
+    ) -> TokenPair:
         token, expires_at = self._tokens.issue(
             user_id=who.user_id, account_id=account_id, name=who.username, session_id=session_id
         )
@@ -288,8 +320,8 @@ class Sessions:
             expires_at=expires_at,
             account_id=account_id,
             session_id=session_id,
-            refresh_token=secret,
-            refresh_expires_at=now + REFRESH_TOKEN_TTL,
+            refresh_token=refresh_token,
+            refresh_expires_at=refresh_expires_at,
             user_id=who.user_id,
             must_change_password=who.must_change_password,
         )

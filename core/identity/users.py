@@ -22,6 +22,7 @@ from core.domain.errors import (
     UnauthenticatedError,
 )
 from core.domain.ids import AccountId, UserId, make_id
+from core.domain.secretive import hidden_repr
 from core.identity.assignments import Assignments, Authority, NewAssignment, account_ref, check_period
 from core.identity.names import parse_email, parse_username
 from core.identity.opaque import RESET_PREFIX, fingerprint, make_secret
@@ -54,6 +55,8 @@ class FirstAssignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class NewUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A person to be let in, with a password that they have to change at once."""
 
+    __repr__ = hidden_repr
+
     username: str
     password: str
     email: str | None = None
@@ -82,6 +85,8 @@ class UserView(msgspec.Struct, frozen=True, kw_only=True):
 
 class ResetLink(msgspec.Struct, frozen=True, kw_only=True):
     """A token to hand to its user; it works once."""
+
+    __repr__ = hidden_repr
 
     token: str
     expires_at: datetime

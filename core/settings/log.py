@@ -15,7 +15,18 @@ _SECRET_KEYS = re.compile(
     r"(^|_)(password|passphrase|pin|secret|token|credential|authorization|cookie|device_code|api_?key|private_key)s?($|_)",
     re.IGNORECASE,
 )
-_SECRET_VALUES = re.compile(r"(Bearer\s+)\S+|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|\bmdk_[\w-]{16,}", re.IGNORECASE)
+_SECRET_WORDS = re.compile(r"(?i)\b((?:password|passwd|passphrase|secret|token|api_?key|pin)[\"']?\s*[=:]\s*)[^\s,;&]+")
+"""`password=...` inside a text, as plugins and libraries write it."""
+_SECRET_VALUES = re.compile(
+    r"(Bearer\s+)\S+|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|\bmd[krp]_[\w-]{16,}|(://)[^/\s:@]*:[^/\s@]+(?=@)",
+    re.IGNORECASE,
+)
+"""Bearer tokens, JWTs, our own opaque secrets, and the user and password of a URL."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a field of this name holds a secret."""
+    return _SECRET_KEYS.search(name) is not None
 
 
 def redact(value: Any) -> Any:
@@ -25,12 +36,22 @@ def redact(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redact(v) for v in value]
     if isinstance(value, str):
-        return _SECRET_VALUES.sub(lambda m: (m.group(1) or "") + HIDDEN, value)
+        found = _SECRET_VALUES.sub(lambda m: (m.group(1) or m.group(2) or "") + HIDDEN, value)
+        return _SECRET_WORDS.sub(rf"\1{HIDDEN}", found)
     return value
 
 
 def _redact_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {k: HIDDEN if _SECRET_KEYS.search(k) and v else redact(v) for k, v in event.items()}
+
+
+class _WithoutBadRequests(logging.Filter):
+    """aiohttp logs every request that is no HTTP as an error with a traceback: a stranger could fill the disk. The
+    client gets its 400 all the same."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = record.exc_info[0] if record.exc_info else None
+        return kind is None or all(base.__name__ != "HttpProcessingError" for base in kind.__mro__)
 
 
 def configure_logging(level: str, style: str) -> None:
@@ -68,5 +89,8 @@ def configure_logging(level: str, style: str) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    server = logging.getLogger("aiohttp.server")
+    if not any(isinstance(one, _WithoutBadRequests) for one in server.filters):
+        server.addFilter(_WithoutBadRequests())
     for noisy in ("aiohttp.access", "aiosqlite", "paho", "mqtt"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

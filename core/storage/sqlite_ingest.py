@@ -32,6 +32,8 @@ from core.telemetry.rows import HistoryRow, PositionRow, Row, SequencedRow
 
 QUARANTINE_ROWS = 2_000
 """Kept per box; the oldest go first, so that a broken box cannot fill the relay's disk."""
+STREAMS = 32
+"""Watermarks kept per box. A database's life begins rarely; a box that says otherwise must not fill the disk."""
 QUARANTINE_BYTES = limits.BATCH_BYTES
 """Kept of each entry (one may stand for a whole batch that cannot be read)."""
 
@@ -130,10 +132,16 @@ def write_watermark(connection: sqlite3.Connection, edge_id: EdgeId, stream_id: 
 
 
 def start_stream(connection: sqlite3.Connection, edge_id: EdgeId, stream_id: StreamId, acked_seq: int) -> int:
-    """Begins the stream at `acked_seq` unless it is known; returns the watermark."""
+    """Begins the stream at `acked_seq` unless it is known; returns the watermark. Of more than STREAMS the oldest
+    others (ids sort by age) are forgotten: rows that come again are known by their keys."""
     connection.execute(
         "INSERT OR IGNORE INTO edge_streams (edge_id, stream_id, acked_seq) VALUES (?, ?, ?)",
         (edge_id, stream_id, acked_seq),
+    )
+    connection.execute(
+        "DELETE FROM edge_streams WHERE edge_id = :edge AND stream_id IN (SELECT stream_id FROM edge_streams "
+        "WHERE edge_id = :edge AND stream_id != :stream ORDER BY stream_id DESC LIMIT -1 OFFSET :keep)",
+        {"edge": edge_id, "stream": stream_id, "keep": STREAMS - 1},
     )
     return read_watermark(connection, edge_id, stream_id) or 0
 

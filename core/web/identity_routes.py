@@ -20,6 +20,7 @@ from core.domain.errors import (
     UnauthenticatedError,
 )
 from core.domain.ids import AccountId
+from core.domain.secretive import hidden_repr
 from core.identity.accounts import AccountView, Registered
 from core.identity.assignments import AssignmentView, account_ref
 from core.identity.service import IdentityService
@@ -37,6 +38,8 @@ Secret = Annotated[str, Meta(max_length=512)]
 class RegisterBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new account and its owner."""
 
+    __repr__ = hidden_repr
+
     username: str
     password: str
     account_name: str
@@ -52,12 +55,16 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 class SignInBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`username` may be the e-mail address."""
 
+    __repr__ = hidden_repr
+
     username: str
     password: str
 
 
 class RefreshBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The refresh token of the last pair; it works once."""
+
+    __repr__ = hidden_repr
 
     refresh_token: Secret
 
@@ -71,12 +78,16 @@ class SwitchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class PasswordBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Both are needed: who finds an open browser must not take the user over."""
 
+    __repr__ = hidden_repr
+
     current_password: str
     new_password: str
 
 
 class ResetBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The token of a reset link."""
+
+    __repr__ = hidden_repr
 
     token: Secret
     new_password: str

@@ -59,7 +59,7 @@ Schemas = dict[int, dict[str, Any]]
 def _schemas(routes: Sequence[Route]) -> tuple[Schemas, dict[str, Any]]:
     kinds: list[Any] = [Problem]
     for route in routes:
-        kinds += [kind for kind in (route.body, route.answer) if kind is not None]
+        kinds += [kind for kind in (route.body, route.answer, *route.other_answers.values()) if kind is not None]
         kinds += [field.type for field in _query_fields(route)]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     return {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}, components
@@ -122,9 +122,12 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     if route.answer is not None and not route.is_stream:
         success["content"] = {"application/json": {"schema": schemas[id(route.answer)]}}
     problem = {CONTENT_TYPE: {"schema": schemas[id(Problem)]}}
-    problems = {
+    problems: dict[str, dict[str, Any]] = {
         code: {"description": description, "content": problem} for code, description in _problems(route).items()
     }
+    for other, kind in route.other_answers.items():
+        content = problems.setdefault(str(other), {"description": route.summary, "content": {}})["content"]
+        problems[str(other)]["content"] = {**content, "application/json": {"schema": schemas[id(kind)]}}
     return {status: success, **problems}
 
 

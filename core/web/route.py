@@ -111,6 +111,8 @@ class Route:
     query: Any = None
     answer: Any = None
     status: int = 200
+    other_answers: Mapping[int, Any] = field(default_factory=dict)
+    """Status -> type of answers of a foreign protocol that are neither the success nor a problem."""
     errors: tuple[type[MowdeckError], ...] = ()
     is_absolute: bool = False
     is_stream: bool = False

@@ -6,17 +6,23 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
 from aiohttp import web
 
-from core.domain.errors import SettingsError, StorageError
+from core.domain.errors import SettingsError
+
+log = structlog.get_logger(__name__)
 
 SHUTDOWN_S = 10.0
 """Requests that still run when the host ends have this long."""
 BACKLOG = 1024
+IDLE_S = 75.0
+"""A connection without a whole request is closed after this: longer than a proxy keeps its own (nginx: 60 s), and far
+shorter than aiohttp's hour, in which strangers could use up all file descriptors."""
 
 
 def bind(host: str, port: int, *, section: str) -> socket.socket:
@@ -48,9 +54,9 @@ def url_of(sock: socket.socket) -> str:
 
 
 @asynccontextmanager
-async def serve(app: web.Application, sock: socket.socket) -> AsyncIterator[None]:
+async def serve(app: web.Application, sock: socket.socket, *, idle_s: float = IDLE_S) -> AsyncIterator[None]:
     """Serves while the body runs; then waits for running requests and closes."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=idle_s)
     await runner.setup()
     try:
         await web.SockSite(runner, sock, backlog=BACKLOG).start()
@@ -61,14 +67,18 @@ async def serve(app: web.Application, sock: socket.socket) -> AsyncIterator[None
 
 @contextmanager
 def announced(path: Path, address: dict[str, Any]) -> Iterator[None]:
-    """Says in a file, for tools on this machine, where the host listens, while it does."""
+    """Says in a file, for tools on this machine, where the host listens, while it does. A disk that does not take the
+    file (it is full) must not keep a host from serving."""
     draft = path.with_name(f".{path.name}.new")
     try:
         draft.write_text(json.dumps({**address, "pid": os.getpid()}), encoding="utf-8")
         draft.replace(path)
     except OSError as err:
-        raise StorageError(f"cannot write {path}: {err.strerror}") from err
+        log.warning("where the host listens cannot be written down", path=str(path), error=err.strerror)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)

@@ -53,6 +53,24 @@ class IntegrationView(msgspec.Struct, frozen=True, kw_only=True):
     """Language -> texts of its forms."""
 
 
+class IntegrationList(msgspec.Struct, frozen=True, kw_only=True):
+    """All integrations, usable or not."""
+
+    items: tuple[IntegrationView, ...]
+
+
+class EntryList(msgspec.Struct, frozen=True, kw_only=True):
+    """All config entries, oldest first."""
+
+    items: tuple[EntryView, ...]
+
+
+class FlowList(msgspec.Struct, frozen=True, kw_only=True):
+    """All open flows."""
+
+    items: tuple[FlowView, ...]
+
+
 class EntryPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is not given stays."""
 
@@ -87,7 +105,7 @@ def config_routes(entries: ConfigEntries, flows: FlowDirector, loader: Loader) -
 
 
 def _integration_routes(loader: Loader) -> list[Route]:
-    async def list_integrations(_: Request) -> list[IntegrationView]:
+    async def list_integrations(_: Request) -> IntegrationList:
         texts = loader.translations()
         found = [
             IntegrationView(
@@ -106,7 +124,9 @@ def _integration_routes(loader: Loader) -> list[Route]:
         broken = [
             IntegrationView(domain=folder, name=folder, problem=err.detail) for folder, err in loader.problems().items()
         ]
-        return sorted([*found, *broken], key=lambda view: (view.name.casefold(), view.domain))
+        return IntegrationList(
+            items=tuple(sorted([*found, *broken], key=lambda view: (view.name.casefold(), view.domain)))
+        )
 
     return [
         Route(
@@ -116,14 +136,14 @@ def _integration_routes(loader: Loader) -> list[Route]:
             handler=list_integrations,
             summary="Integrations that the box has",
             tag=TAG,
-            answer=list[IntegrationView],
+            answer=IntegrationList,
         )
     ]
 
 
 def _entry_routes(entries: ConfigEntries) -> list[Route]:
-    async def list_entries(_: Request) -> list[EntryView]:
-        return list(entries.views())
+    async def list_entries(_: Request) -> EntryList:
+        return EntryList(items=tuple(entries.views()))
 
     async def change_entry(request: Request) -> EntryView:
         entry_id = _entry_id(request.path)
@@ -151,7 +171,7 @@ def _entry_routes(entries: ConfigEntries) -> list[Route]:
             handler=list_entries,
             summary="Config entries and their states",
             tag=TAG,
-            answer=list[EntryView],
+            answer=EntryList,
         ),
         Route(
             method="PATCH",
@@ -188,8 +208,8 @@ def _entry_routes(entries: ConfigEntries) -> list[Route]:
 
 
 def _flow_routes(flows: FlowDirector) -> list[Route]:
-    async def list_flows(_: Request) -> list[FlowView]:
-        return list(flows.list())
+    async def list_flows(_: Request) -> FlowList:
+        return FlowList(items=tuple(flows.list()))
 
     async def start_flow(request: Request) -> FlowView:
         start: FlowStart = request.body
@@ -221,7 +241,7 @@ def _flow_routes(flows: FlowDirector) -> list[Route]:
             handler=list_flows,
             summary="Open config flows, discovered ones included",
             tag=TAG,
-            answer=list[FlowView],
+            answer=FlowList,
         ),
         Route(
             method="POST",

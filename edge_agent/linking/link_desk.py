@@ -13,11 +13,12 @@ import msgspec
 import structlog
 
 from core.domain.clock import Clock
-from core.domain.errors import ConflictError, MowdeckError
+from core.domain.errors import ConflictError, InvalidInputError, MowdeckError, StorageError
 from core.domain.ids import EdgeId
 from core.sync.linking import LinkEnd, LinkGrant, LinkOffer, LinkPending, LinkRequest
+from edge_agent.linking.link_grant import check_grant
 from edge_agent.linking.link_store import LinkStore, StoredLink
-from edge_agent.linking.relay_client import RelayClient, check_relay_url
+from edge_agent.linking.relay_client import INTERVAL_MAX_S, RelayClient, check_relay_url
 
 log = structlog.get_logger(__name__)
 
@@ -128,9 +129,12 @@ class LinkDesk:
             link, self._link = self._link, None
             if link is None:
                 return
-            self._store.drop_link()
             self._problem = "the relay ended the link" if by_relay else None
-            self._on_change(None)
+            self._on_change(None)  # first, and whatever the disk says: nobody may command over this link any more
+            try:
+                self._store.drop_link()
+            except StorageError as err:
+                self._problem = f"ended, but its file is still there: {err.detail}"
             log.info("link ended", by_relay=by_relay, edge_id=link.grant.edge_id)
             if by_relay:
                 return
@@ -146,8 +150,14 @@ class LinkDesk:
         while True:
             await self._asked.wait()
             self._asked.clear()
-            if self._waiting is not None:
+            waiting = self._waiting
+            if waiting is None:
+                continue
+            try:
                 await self._await_confirmation()
+            except Exception:  # fire door: what a relay answers must not end the box
+                log.exception("waiting for the link broke")
+                self._give_up(waiting, "a defect of the box; see its log")
 
     async def _await_confirmation(self) -> None:
         waiting = self._waiting
@@ -166,18 +176,18 @@ class LinkDesk:
                     return
                 try:
                     answer = await client.poll(offer.device_code)
-                except MowdeckError as err:
+                    if isinstance(answer, LinkGrant):
+                        await self._accept(waiting, answer)
+                        return
+                except MowdeckError as err:  # until the box has connected, the relay tells the link again
                     log.info("polling for the link failed, trying again", error=err.detail)
                     continue
-                if isinstance(answer, LinkGrant):
-                    await self._accept(waiting, answer)
-                    return
                 interval_s = self._next_interval(waiting, answer, interval_s)
 
     def _next_interval(self, waiting: object, answer: LinkPending, interval_s: float) -> float:
         match answer.error:
             case "slow_down":
-                return max(interval_s + SLOW_DOWN_S, float(answer.interval))
+                return float(min(max(interval_s + SLOW_DOWN_S, answer.interval), INTERVAL_MAX_S))
             case "expired_token":
                 self._give_up(waiting, "the code was not confirmed in time")
             case "access_denied":
@@ -195,6 +205,11 @@ class LinkDesk:
     async def _accept(self, waiting: object, grant: LinkGrant) -> None:
         async with self._gate:
             if self._waiting is not waiting:
+                return
+            try:
+                check_grant(grant)
+            except InvalidInputError as err:
+                self._give_up(waiting, f"what the relay granted cannot be used ({err.detail})")
                 return
             await self._before_link()
             link = StoredLink(grant=grant, linked_at=self._clock.now())

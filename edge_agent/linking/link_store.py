@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from datetime import datetime
@@ -10,11 +9,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import structlog
 
 from core.domain.errors import StorageError
 from core.sync.linking import LinkGrant
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class BoxIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +63,8 @@ class LinkStore:
         self._link_file = directory / "link.json"
 
     def identity(self) -> BoxIdentity:
-        """The box's identity, made at first use. StorageError when the file cannot be read."""
+        """The box's identity, made at first use (and again when the file is damaged). StorageError when it cannot be
+        read or written."""
         found = _read(self._identity_file, BoxIdentity)
         if found is None:
             found = BoxIdentity(fingerprint=secrets.token_urlsafe(32), announced_id=secrets.token_hex(8))
@@ -69,7 +72,8 @@ class LinkStore:
         return found
 
     def link(self) -> StoredLink | None:
-        """The link, or None while there is none."""
+        """The link, or None while there is none. A damaged file is moved aside: the household's own use of the box
+        must not depend on it. StorageError when it cannot be read."""
         return _read(self._link_file, StoredLink)
 
     def put_link(self, link: StoredLink) -> None:
@@ -77,9 +81,11 @@ class LinkStore:
         write_private(self._link_file, msgspec.json.encode(link))
 
     def drop_link(self) -> None:
-        """Forgets the link and its credential."""
-        with contextlib.suppress(FileNotFoundError):
-            self._link_file.unlink()
+        """Forgets the link and its credential. StorageError when the file cannot be deleted."""
+        try:
+            self._link_file.unlink(missing_ok=True)
+        except OSError as err:
+            raise StorageError(f"cannot delete {self._link_file}: {err.strerror}") from err
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
@@ -87,7 +93,19 @@ def _read(path: Path, kind: type[T]) -> T | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as err:
-        raise StorageError(
-            f"cannot read {path}: {err}", hint="Restore the file from a backup, or move it away."
-        ) from err
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
+        log.error("a damaged file is moved aside", path=str(path), aside=_set_aside(path).name, error=str(err))
+        return None
+    except OSError as err:
+        raise StorageError(f"cannot read {path}: {err}", hint="Look at the rights of the file.") from err
+
+
+def _set_aside(path: Path) -> Path:
+    number = 0
+    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+        number += 1
+    try:
+        path.rename(aside)
+    except OSError as err:
+        raise StorageError(f"{path} makes no sense and cannot be moved aside: {err.strerror}") from err
+    return aside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -15,6 +16,11 @@ from core.sync.linking import LinkEnd, LinkGrant, LinkOffer, LinkPending, LinkPo
 
 DEADLINE_S = 15.0
 ANSWER_BYTES = 64 * 1024
+INTERVAL_MAX_S = 300
+EXPIRES_MAX_S = 86_400
+RETRY_AFTER_MAX_S = 3_600.0
+_USER_CODE = re.compile(r"[A-Za-z0-9-]{1,32}")
+_NO_RELAY = "Check the address: this does not look like a Mowdeck relay."
 T = TypeVar("T")
 
 
@@ -51,7 +57,9 @@ class RelayClient:
     async def ask(self, request: LinkRequest) -> LinkOffer:
         """Begins a link. ConflictError when the relay has this box linked already."""
         _status, data = await self._send("POST", "", request, expected=(200, 201))
-        return _decode(data, LinkOffer)
+        offer = _decode(data, LinkOffer)
+        _check_offer(offer)
+        return offer
 
     async def poll(self, device_code: str) -> LinkGrant | LinkPending:
         """Whether somebody has confirmed."""
@@ -76,7 +84,7 @@ class RelayClient:
                     allow_redirects=False,
                 ) as answer,
             ):
-                data = await answer.content.read(ANSWER_BYTES)
+                data = await _read(answer)
                 if answer.status in expected:
                     return answer.status, data
                 raise _error_of(answer.status, data, answer.headers.get("Retry-After"))
@@ -84,25 +92,58 @@ class RelayClient:
             raise UnavailableError(f"the relay does not answer: {str(err) or 'no answer in time'}") from err
 
 
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    """The body, cut at ANSWER_BYTES (it comes in pieces, and a longer one is none of ours)."""
+    data = bytearray()
+    while len(data) < ANSWER_BYTES:
+        piece = await answer.content.read(ANSWER_BYTES - len(data))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
+
+
+def _check_offer(offer: LinkOffer) -> None:
+    """UnavailableError for numbers that the box would hammer the relay or wait for ever by, and for texts that are
+    not what they are shown as."""
+    is_sound = (
+        1 <= offer.interval <= INTERVAL_MAX_S
+        and 1 <= offer.expires_in <= EXPIRES_MAX_S
+        and _USER_CODE.fullmatch(offer.user_code) is not None
+        and all(
+            urlsplit(uri).scheme in {"http", "https"}
+            for uri in (offer.verification_uri, offer.verification_uri_complete)
+        )
+    )
+    if not is_sound:
+        raise UnavailableError("the relay's offer makes no sense", hint=_NO_RELAY)
+
+
+def _seconds_of(retry_after: str | None) -> float:
+    """A Retry-After as a wait that can be waited; a minute without a sensible one."""
+    if retry_after is None or not retry_after.isascii() or not retry_after.isdigit():
+        return 60.0
+    return min(float(retry_after[:9]), RETRY_AFTER_MAX_S)
+
+
 def _error_of(status: int, data: bytes, retry_after: str | None) -> MowdeckError:
     try:
         problem = msgspec.json.decode(data, type=_Problem)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         problem = _Problem()
     text = problem.detail or problem.title or f"the relay answered {status}"
     if status == 409:
         return ConflictError(text)
     if status == 429:
-        seconds = float(retry_after) if retry_after and retry_after.isdigit() else 60.0
-        return RateLimitedError(text, retry_after_s=seconds)
-    hint = "Check the address: this does not look like a Mowdeck relay." if status in {301, 302, 404, 405} else None
+        return RateLimitedError(text, retry_after_s=_seconds_of(retry_after))
+    hint = _NO_RELAY if status in {301, 302, 404, 405} else None
     return UnavailableError(f"{text} ({status})", hint=hint)
 
 
 def _decode(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as err:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise UnavailableError(
             f"the relay's answer is not understood: {err}", hint="Compare the versions of box and relay."
         ) from err

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from core.access.authorizer import Authorizer
+from core.domain.access import ObjectRef, ObjectType
 from core.domain.capabilities import Capabilities
 from core.domain.clock import Clock
-from core.domain.commands import Command, IssuedBy, confirm_timeout_s, find_mistakes, kind_of, priority_of
-from core.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from core.domain.commands import Command, IssuedBy, confirm_timeout_s, find_mistakes, kind_of, priority_of, relation_of
+from core.domain.errors import ConflictError, InvalidInputError, NotFoundError, StorageError, UnavailableError
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId, make_id
 from core.identity.principal import Principal
 from core.storage.command_ledger import LedgerEntry
@@ -30,12 +32,14 @@ class LocalCommandDesk:
         clock: Clock,
         edge_id: Callable[[], EdgeId],
         capabilities: Callable[[MowerId], Capabilities | None],
+        authorizer: Authorizer,
     ) -> None:
         self._commander = commander
         self._ledger = ledger
         self._clock = clock
         self._edge_id = edge_id
         self._capabilities = capabilities
+        self._authorizer = authorizer
 
     async def submit(
         self, who: Principal, mower_id: MowerId, command: Command, *, time_to_live: timedelta, correlation_id: str
@@ -61,12 +65,23 @@ class LocalCommandDesk:
             expires_at=now + time_to_live,
             correlation_id=correlation_id,
         )
-        submission = await self._commander.submit(envelope, source="local")
+        submission = await self._commander.submit(
+            envelope, source="local", may_still=lambda: self._may_still(who, command, mower_id)
+        )
         entry = LedgerEntry(envelope=envelope, updated_at=now)
         result = submission.result
         if result is None:
             return _view(entry)
         return _view(LedgerEntry(envelope=envelope, status=result.status, reason=result.reason, updated_at=result.at))
+
+    async def _may_still(self, who: Principal, command: Command, mower_id: MowerId) -> bool:
+        """Whether the right that the API found is still there. While nobody can say, it counts: an outage takes no
+        rights away."""
+        what = ObjectRef(type=ObjectType.MOWER, id=mower_id)
+        try:
+            return await self._authorizer.check(who, relation_of(command), what)
+        except (UnavailableError, StorageError):
+            return True
 
     async def command(self, account_id: AccountId, command_id: CommandId) -> CommandView:
         """One command of the household; NotFoundError for one of another account or none."""

@@ -24,7 +24,15 @@ from edge_agent.runtime.admission import Admission, Refusal, Source, StopMark, T
 from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution, FindLink
 from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
-from edge_agent.runtime.ticket import CANCELLED_BY_STOP, INTERRUPTED, REMOVED, SEEN_ELSEWHERE, Submission, Ticket
+from edge_agent.runtime.ticket import (
+    CANCELLED_BY_STOP,
+    INTERRUPTED,
+    REMOVED,
+    SEEN_ELSEWHERE,
+    Submission,
+    Ticket,
+    nobody_asks,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -141,9 +149,11 @@ class Commander:
 
     # -- commands in
 
-    async def submit(self, envelope: CommandEnvelope, *, source: Source) -> Submission:
+    async def submit(
+        self, envelope: CommandEnvelope, *, source: Source, may_still: Callable[[], Awaitable[bool]] = nobody_asks
+    ) -> Submission:
         """Takes a command whose sender was authenticated. Returns once it is written down (a stop: under way, and
-        written down unless the disk is slow); what becomes of it goes to `on_result`. UnavailableError while the box starts or ends."""
+        written down unless the disk is slow); what becomes of it goes to `on_result`. `may_still` is asked again when its turn comes. UnavailableError while the box starts or ends."""
         group = self._group
         if group is None:
             raise UnavailableError("the box is not ready for commands")
@@ -160,6 +170,7 @@ class Commander:
         ticket = Ticket(
             envelope=envelope,
             deadline=times.deadline if times is not None else now,
+            may_still=may_still,
             find_stranger=lambda: _reason(self._admission.find_stranger(envelope, source)),
         )
         self._tickets[envelope.command_id] = ticket

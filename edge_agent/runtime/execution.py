@@ -30,7 +30,7 @@ from core.platform.integration import Outcome
 from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.leash import run_until
 from edge_agent.runtime.live import LiveStates
-from edge_agent.runtime.ticket import OFFLINE, UNCONFIRMED, Ticket
+from edge_agent.runtime.ticket import OFFLINE, RIGHT_LOST, UNCONFIRMED, Ticket
 
 _log = structlog.get_logger(__name__)
 
@@ -69,6 +69,9 @@ class Execution:
         refusal = self._find_refusal(ticket)
         if refusal is not None:
             await self._conclude(ticket, *refusal)
+            return
+        if not await ticket.may_still():
+            await self._conclude(ticket, CommandStatus.REJECTED, RIGHT_LOST)
             return
         await self._conclude(ticket, CommandStatus.ACCEPTED, None)
         # Writing it down took time: the world is looked at again before anything moves.

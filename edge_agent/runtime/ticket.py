@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from core.domain.commands import CommandResult, CommandStatus
@@ -15,7 +15,13 @@ INTERRUPTED = "interrupted"
 OFFLINE = "mower is offline"
 OLDER_THAN_STOP = "given before an emergency stop"
 UNCONFIRMED = "unconfirmed"
+RIGHT_LOST = "who gave it may not do this any more"
 SEEN_ELSEWHERE = "this command id was used for another mower"
+
+
+async def nobody_asks() -> bool:
+    """The right was asked for where the command was signed."""
+    return True
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,6 +39,8 @@ class Ticket:
     cancel_reason: str = CANCELLED_BY_STOP
     find_stranger: Callable[[], str | None] = lambda: None
     """Why the command is not this household's (any more): a link may end while it waits."""
+    may_still: Callable[[], Awaitable[bool]] = nobody_asks
+    """Whether its giver still has the right: it may be taken away while it waits."""
 
     def cancel(self, reason: str) -> None:
         """Ends the command as soon as possible; it is not sent any more if it has not been."""

@@ -13,6 +13,7 @@ from core.domain.events import MowerEvent
 from core.domain.ids import MowerId
 from core.domain.mower import MowerState
 from core.sync.linking import LinkGrant
+from edge_agent.linking.link_grant import check_grant
 from edge_agent.uplink.facts import UplinkStatus
 from edge_agent.uplink.uplink import Uplink
 
@@ -84,6 +85,7 @@ class RelayLine:
         if self._link is None:
             return None
         try:
+            check_grant(self._link)
             return self._make_uplink(self._link)
         except MowdeckError as err:
             self._problem = err.detail

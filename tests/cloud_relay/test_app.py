@@ -12,7 +12,7 @@ import pytest
 from cloud_relay.app import run
 from cloud_relay.settings import RelaySettings
 from core.domain.commands import CommandStatus, EmergencyStop, Priority, StartMow
-from core.domain.errors import SettingsError, UnauthenticatedError
+from core.domain.errors import SettingsError, StorageError, UnauthenticatedError
 from core.domain.mower import Activity, Connectivity, MowerState
 from core.sync.topics import DOWN_STOP
 from core.web.serving import bind
@@ -176,3 +176,27 @@ async def test_one_clear_error_for_a_part_that_cannot_start(tmp_path):
         taken.listen()
         with pytest.raises(SettingsError, match="cannot listen"):
             await run(RelaySettings(data_dir=tmp_path, listen_port=taken.getsockname()[1], broker_port=0))
+
+
+async def test_a_second_relay_on_the_same_folder_does_not_touch_the_first(tmp_path):
+    async with running_relay(tmp_path) as first:
+        with pytest.raises(StorageError, match="another relay runs on"):
+            await run(RelaySettings(data_dir=tmp_path / "relay", listen_port=0, broker_port=0))
+        assert (await first.call(None, "GET", "/identity/register"))[0] == 200
+        assert first.relay._gateway.is_connected
+
+
+async def test_readiness_costs_next_to_nothing(tmp_path):
+    """It needs no token: counting all rows for it would let strangers keep the readers of the store busy."""
+    async with running_relay(tmp_path) as relay:
+        counted = relay.relay._store.counts
+        asked = []
+
+        async def counts():
+            asked.append(True)
+            return await counted()
+
+        relay.relay._store.counts = counts
+        async with relay.session.get(f"{relay.url}/health/ready") as answer:
+            assert answer.status == 200
+        assert asked == []

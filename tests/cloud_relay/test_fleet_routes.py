@@ -203,3 +203,19 @@ async def test_boxes_and_the_end_from_either_side(call):
     assert (await call(None, "DELETE", "/edges/link", end))[0] == 401
     assert (await call(None, "DELETE", "/edges/link", {**end, "credential": again["credential"]}))[0] == 204
     assert (await call("owner", "GET", "/fleet/edges"))[1] == {"items": []}
+
+
+async def test_a_box_out_of_sight_is_told_in_the_words_of_one_that_is_not_there(parts, call, tokens):
+    edge_id = (await linked(call))["edge_id"]
+    _, garden = await call("owner", "POST", "/fleet/sites", {"name": "Garden"})
+    tokens.known["gardener"] = await parts.person("acc-a", KEEPER, site_ref(garden["site_id"]))
+
+    async def told(method, path, body=None):
+        status, problem = await call("gardener", method, path, body)
+        return status, problem["detail"]
+
+    mower = {"name": "m", "domain": "simulator"}
+    for method in ("GET", "DELETE"):
+        assert await told(method, f"/fleet/edges/{edge_id}") == await told(method, "/fleet/edges/none")
+    here, there = ({**mower, "edge_id": one} for one in (edge_id, "none"))
+    assert await told("POST", "/fleet/mowers", here) == await told("POST", "/fleet/mowers", there)

@@ -165,10 +165,12 @@ async def test_a_box_whose_journal_is_slow_holds_up_nobody(broker: Mosquitto, re
 async def test_a_journal_message_is_acked_after_its_handler(broker: Mosquitto, registry: CollectorRegistry) -> None:
     """The broker's inflight limit is the store's back-pressure: no more than it are held in memory."""
     recorder = Recorder()
-    gate = recorder.gates[topics.UP_JOURNAL, A] = asyncio.Event()
+    gate = asyncio.Event()
+    boxes = [EdgeId(f"edge-{number}") for number in range(10)]
+    recorder.gates = {(topics.UP_JOURNAL, edge_id): gate for edge_id in boxes}
     async with running(make(broker, recorder, registry)), open_session(broker.address, anybody()) as box:
         for number in range(150):
-            await send(box, A, topics.UP_JOURNAL, str(number).encode())
+            await send(box, boxes[number % 10], topics.UP_JOURNAL, str(number).encode())
         await send(box, A, topics.UP_HELLO, b"h")
         await recorder.wait(1)
         received = registry.get_sample_value("mowdeck_relay_messages_received_total", {"branch": topics.UP_JOURNAL})

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import TestServer
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from core.domain.errors import DatabaseNewerError, SettingsError, StorageError
 from edge_agent.app import run
+from tests.edge_agent.linking.test_link_desk import PlayedRelay
 from tests.edge_agent.whole_box import Person, running_box, settings_for, until
 from tests.fakes.misbehaving_folder import install_misbehaving
 
@@ -98,7 +101,7 @@ async def test_a_restart_keeps_everything_and_moves_nothing(tmp_path: Path):
         assert (await anna.command(mower_id, "start_mow"))["status"] == "executed"
         await anna.see_state(mower_id, lambda s: s["activity"] == "mowing")
         commands = await anna.ask("GET", f"/fleet/mowers/{mower_id}/commands")
-    with sqlite3.connect(settings.telemetry_path) as rows:
+    with contextlib.closing(sqlite3.connect(settings.telemetry_path)) as rows, rows:
         before = rows.execute("SELECT count(*) FROM mower_history").fetchone()[0]
     rows.close()
     assert before > 0
@@ -179,6 +182,21 @@ async def test_a_viewer_reads_and_stops_and_nothing_else(tmp_path: Path):
         assert (await vera.command(mower_id, "emergency_stop"))["status"] == "executed"
         stopped = await vera.see_state(mower_id, lambda s: s["activity"] == "paused")
         assert not stopped["blades_on"]
+
+
+async def test_the_code_that_gives_the_box_away_is_for_those_who_manage_it(tmp_path: Path):
+    async with running_box(settings_for(tmp_path)) as box, TestServer(PlayedRelay().application()) as relay:
+        anna = await box.person().register()
+        vera = await anna.make_member("vera", "viewer")
+        asked = await anna.ask("POST", "/box/link", {"relay_url": str(relay.make_url("")).rstrip("/")})
+        assert (await anna.ask("GET", "/box/link"))["user_code"] == asked["user_code"] == "BCDF-GHJK"
+        for who in (anna, vera):
+            status = await who.ask("GET", "/box/status")
+            assert status["link"]["status"] == "waiting"
+            assert "BCDF-GHJK" not in str(status)
+        await vera.ask("GET", "/box/link", status=403)
+        await anna.ask("DELETE", "/box/link", status=204)
+        assert (await anna.ask("GET", "/box/link"))["status"] == "unlinked"
 
 
 # -- forgetting
@@ -314,11 +332,11 @@ async def test_a_newer_database_is_left_alone(tmp_path: Path):
     settings = settings_for(tmp_path)
     async with running_box(settings):
         pass
-    with sqlite3.connect(tmp_path / "people.sqlite3") as people:
+    with contextlib.closing(sqlite3.connect(tmp_path / "people.sqlite3")) as people, people:
         people.execute("UPDATE schema_version SET version = 99")
     people.close()
     assert isinstance(await failure(settings), DatabaseNewerError)
-    with sqlite3.connect(tmp_path / "people.sqlite3") as people:
+    with contextlib.closing(sqlite3.connect(tmp_path / "people.sqlite3")) as people, people:
         assert people.execute("SELECT version FROM schema_version").fetchone() == (99,)
     people.close()
 

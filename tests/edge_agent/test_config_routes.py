@@ -74,7 +74,7 @@ async def test_every_route_needs_the_right_to_manage(box: Box):
 
 
 async def test_integrations_with_their_problems_and_texts(box: Box):
-    broken, good = await box.ask("GET", "/integrations")
+    broken, good = (await box.ask("GET", "/integrations"))["items"]
     assert (broken["domain"], "manifest.json" in broken["problem"]) == ("broken", True)
     assert good["domain"] == "misbehaving"
     assert good["has_config_flow"] is True
@@ -87,7 +87,7 @@ async def test_from_the_first_form_to_a_loaded_entry(box: Box):
     assert [field["name"] for field in flow["result"]["fields"]] == ["serial", "fault", "pin"]
     path = f"/flows/{flow['flow_id']}"
     assert await box.ask("GET", path) == flow
-    assert await box.ask("GET", "/flows") == [flow]
+    assert (await box.ask("GET", "/flows"))["items"] == [flow]
     wrong = await box.ask("POST", path, {"user_input": {"serial": "", "pin": "typed-pin"}})
     assert set(wrong["result"]["errors"]) == {"serial"}
     assert "typed-pin" not in str(wrong)
@@ -99,7 +99,7 @@ async def test_from_the_first_form_to_a_loaded_entry(box: Box):
     }
     await box.ask("GET", path, status=404)
     await box.platform.settled(done["result"]["entry_id"])
-    (entry,) = await box.ask("GET", "/entries")
+    (entry,) = (await box.ask("GET", "/entries"))["items"]
     assert entry["state"] == "loaded"
     assert [mower["serial"] for mower in entry["mowers"]] == ["abc"]
     assert "typed-pin" not in str(entry)
@@ -119,7 +119,7 @@ async def test_entries_are_renamed_disabled_reloaded_and_removed(box: Box):
     await box.platform.until(lambda: box.platform.state(entry_id) is EntryState.ERROR)
     await box.ask("DELETE", path, status=204)
     await box.ask("DELETE", path, status=404)
-    assert await box.ask("GET", "/entries") == []
+    assert (await box.ask("GET", "/entries"))["items"] == []
 
 
 async def test_reauth_needs_its_entry(box: Box):

@@ -90,7 +90,7 @@ class Person:
 
     async def entries(self) -> list[dict[str, Any]]:
         found = await self.ask("GET", "/config/entries")
-        return list(found["items"] if isinstance(found, dict) else found)
+        return list(found["items"])
 
     async def state(self, mower_id: str) -> dict[str, Any] | None:
         states = (await self.ask("GET", "/telemetry/states"))["items"]

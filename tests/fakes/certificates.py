@@ -37,6 +37,20 @@ def make_certificates(directory: Path) -> tuple[Path, Path, Path]:
     authority = (
         begin("Test authority", authority_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=True,
+                key_cert_sign=True,
+                crl_sign=True,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
         .add_extension(identifier, critical=False)
         .sign(authority_key, hashes.SHA256())
     )

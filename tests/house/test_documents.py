@@ -65,4 +65,6 @@ def test_every_error_code_is_documented():
         return [root, *(c for sub in root.__subclasses__() for c in tree(sub))]
 
     text = (DOCS / "problems.md").read_text(encoding="utf-8")
-    assert [c.code for c in tree(MowdeckError) if c.__module__ == "core.domain.errors" and f"`{c.code}`" not in text] == []
+    assert [
+        c.code for c in tree(MowdeckError) if c.__module__ == "core.domain.errors" and f"`{c.code}`" not in text
+    ] == []

@@ -16,6 +16,7 @@ from core.domain.drive import DriveFrame
 from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, CommandId, MowerId, UserId
 from core.domain.mower import MowerState
+from core.domain.secretive import hidden_repr
 
 RequestId = Annotated[str, msgspec.Meta(max_length=64)]
 """Chosen by the client, repeated in the answer."""
@@ -39,6 +40,8 @@ class _Client(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 class Auth(_Client, frozen=True, kw_only=True, tag="auth"):
     """The first message; a later one refreshes the token."""
+
+    __repr__ = hidden_repr
 
     token: str
 

@@ -8,7 +8,7 @@ The shell (viewer.py) carries the actions out, one frame after the other, and re
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import assert_never
@@ -66,7 +66,7 @@ class Close:
 class Verify:
     """Ask the verifier, then call `verified`, `refused` or `unverified`."""
 
-    token: str
+    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from aiohttp import web
 from core.domain import limits
 from core.domain.errors import ForbiddenError, RateLimitedError, UnavailableError
 from core.domain.ids import make_id
+from core.identity.rate_limit import network_of
 from core.web.realtime.protocol import Conversation
 from core.web.realtime.viewer import Viewer, ViewerParts
 from core.web.route import Public, Request, Route
@@ -50,7 +51,8 @@ class RealtimeSocket:
         origin = request.raw.headers.get("Origin")
         if self._allowed_origins and origin is not None and origin not in self._allowed_origins:
             raise ForbiddenError("this origin may not connect", hint="Open the page from the service's own address.")
-        self._parts.hub.demand_room(request.remote)
+        remote = network_of(request.remote)
+        self._parts.hub.demand_room(remote)
         connection: web.WebSocketResponse[Any] = web.WebSocketResponse(
             timeout=CLOSE_REPLY_S,
             autoping=False,
@@ -66,7 +68,7 @@ class RealtimeSocket:
         bound_buffers(transport)
         conversation = Conversation(make_id(request.now), now=self._parts.clock.monotonic())
         try:
-            await Viewer(connection, transport, self._parts, conversation, remote=request.remote).run()
+            await Viewer(connection, transport, self._parts, conversation, remote=remote).run()
         finally:
             # Nothing that matters is left to flush: after a close handshake all has been read, and a peer that
             # does not read would hold the socket for ever.

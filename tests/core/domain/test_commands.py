@@ -152,3 +152,29 @@ def test_an_inferred_expiry_yields_to_the_box():
     assert c.does_advance(c.CommandStatus.EXPIRED, c.NO_ANSWER, c.CommandStatus.EXECUTED)
     assert not c.does_advance(c.CommandStatus.EXPIRED, c.NO_ANSWER, c.CommandStatus.ACCEPTED)
     assert not c.does_advance(c.CommandStatus.EXPIRED, "expired in the queue", c.CommandStatus.EXECUTED)
+
+
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [
+        (c.StartMow(area_ids=("x",) * 101), "area_ids"),
+        (c.StartMow(area_ids=("x" * 65,)), "area_ids"),
+        (
+            c.SetSchedule(
+                windows=(
+                    c.ScheduleWindow(weekday=0, start_minute=0, end_minute=1, area_ids=("a",) * 60),
+                    c.ScheduleWindow(weekday=1, start_minute=0, end_minute=1, area_ids=("a",) * 60),
+                )
+            ),
+            "windows",
+        ),
+    ],
+)
+def test_lists_of_areas_have_an_end(command, field):
+    assert [m.field for m in c.find_mistakes(command, FULL)] == [field]
+
+
+def test_the_longest_command_fits_into_an_envelope():
+    longest = c.StartMow(area_ids=("\x01" * 64,) * 100)
+    assert c.find_mistakes(longest, FULL) == ()
+    assert len(msgspec.json.encode(longest)) * 4 / 3 < 60 * 1024  # base64 in a JWS, whose limit is 64 KiB

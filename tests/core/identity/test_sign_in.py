@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
 from core.domain.access import Relation
 from core.domain.errors import (
@@ -15,6 +15,7 @@ from core.domain.errors import (
     InvalidInputError,
     NotFoundError,
     RateLimitedError,
+    StorageFullError,
     UnauthenticatedError,
 )
 from core.domain.limits import ACCESS_TOKEN_TTL, REFRESH_TOKEN_TTL
@@ -424,3 +425,38 @@ async def test_sweeping_removes_what_has_expired_and_keeps_what_lives(house: Hou
     with pytest.raises(UnauthenticatedError):
         await house.service.sessions.refresh(young.refresh_token, address=ADDRESS)
     assert await house.service.sessions.refresh(alive.refresh_token, address=ADDRESS)
+
+
+# A disk that takes nothing
+
+
+def fill_disk(house: House) -> None:
+    """Nothing can be written any more."""
+
+    @event.listens_for(house.database._writer.sync_engine, "begin")
+    def full(_: object) -> None:
+        raise StorageFullError("the disk is full")
+
+
+async def test_a_full_disk_signs_nobody_out(house: House) -> None:
+    await house.owner("ann")
+    pair = await house.pair("ann")
+    fill_disk(house)
+    for _ in range(2):
+        house.clock.advance(ACCESS_TOKEN_TTL.total_seconds() + 1)
+        again = await house.service.sessions.refresh(pair.refresh_token, address=ADDRESS)
+        assert again.refresh_token == pair.refresh_token
+        assert again.refresh_expires_at == pair.refresh_expires_at
+        assert (await house.service.verify(again.access_token)).session_id == pair.session_id
+
+
+async def test_a_full_disk_lets_no_used_or_expired_token_in(house: House) -> None:
+    await house.owner("ann")
+    pair = await house.pair("ann")
+    fresh = await house.service.sessions.refresh(pair.refresh_token, address=ADDRESS)
+    fill_disk(house)
+    with pytest.raises(UnauthenticatedError):
+        await house.service.sessions.refresh(pair.refresh_token, address=ADDRESS)
+    house.clock.advance(REFRESH_TOKEN_TTL.total_seconds())
+    with pytest.raises(UnauthenticatedError):
+        await house.service.sessions.refresh(fresh.refresh_token, address=ADDRESS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import stat
 import threading
@@ -227,7 +228,7 @@ async def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> Non
     with pytest.raises(UnavailableError):
         async with second.read():
             pass
-    with sqlite3.connect(file) as raw:
+    with contextlib.closing(sqlite3.connect(file)) as raw, raw:
         assert raw.execute("SELECT count(*) FROM sqlite_master WHERE name = 'boxes'").fetchone() == (0,)
     raw.close()
 
@@ -286,7 +287,7 @@ async def test_closing_waits_for_what_still_runs(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert not closing.done()
         go.set()
-    with sqlite3.connect(tmp_path / "mowdeck.db") as raw:
+    with contextlib.closing(sqlite3.connect(tmp_path / "mowdeck.db")) as raw, raw:
         assert raw.execute("SELECT count(*) FROM boxes").fetchone() == (1,)
     raw.close()
 

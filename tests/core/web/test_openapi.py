@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from core.web.application import ROUTES
-from core.web.route import Public
+from core.web.host_routes import HostInfo
+from core.web.openapi import document_of
+from core.web.route import Public, Route
 from core.web.route_table import plain_path
 from tests.core.web.world import World
 
@@ -68,3 +71,24 @@ async def test_bodies_queries_and_answers_are_described(document: dict[str, Any]
         ("step", "query"),
     ]
     assert "too-many-bins" in history["responses"]["422"]["description"]
+
+
+def test_answers_of_a_foreign_protocol_stand_beside_the_problems():
+    class Waiting(msgspec.Struct):
+        error: str
+
+    route = Route(
+        method="POST",
+        path="/poll",
+        guard=Public(reason="a test"),
+        handler=lambda request: request,
+        summary="Poll",
+        tag="test",
+        body=Waiting,
+        answer=Waiting,
+        other_answers={400: Waiting, 418: Waiting},
+    )
+    document = document_of([route], host=HostInfo(kind="relay", version="1", name="x"))
+    answers = document["paths"]["/api/v1/poll"]["post"]["responses"]
+    assert set(answers["400"]["content"]) == {"application/json", "application/problem+json"}
+    assert set(answers["418"]["content"]) == {"application/json"}

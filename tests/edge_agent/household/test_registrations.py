@@ -35,6 +35,7 @@ async def test_applying_again_changes_nothing(tmp_path: Path):
     async with household(tmp_path) as home:
         await home.fleet.apply(again)
         await home.fleet.apply(again)  # while the entries are on their way
+        assert failed(home) == {}
         await home.online("a")
         await home.online("b")
         before = (home.registry.mowers(), home.entries.records())

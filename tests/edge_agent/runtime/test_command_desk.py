@@ -9,14 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core.domain.access import ObjectRef, ObjectType, Relation
 from core.domain.capabilities import Capabilities
-from core.domain.commands import Command, CommandStatus, EmergencyStop, FindMower, SetBladeHeight
+from core.domain.commands import Command, CommandStatus, EmergencyStop, FindMower, SetBladeHeight, StartMow
 from core.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from core.domain.ids import AccountId, MowerId, UserId
 from core.domain.mower import Activity
 from core.identity.principal import Principal
 from core.web.ports import CommandView
 from edge_agent.runtime.command_desk import LocalCommandDesk
+from edge_agent.runtime.ticket import RIGHT_LOST
 from tests.edge_agent.runtime.box import EDGE, MOWER, OURS, CommandBox, command_box
 from tests.fakes.clock import START
 
@@ -34,7 +36,16 @@ class Desk:
             clock=box.keeper,
             edge_id=lambda: EDGE,
             capabilities=lambda _: box.capabilities,
+            authorizer=self,  # type: ignore[arg-type]
         )
+        self.may: bool | Exception = True
+        self.asked: list[tuple[Relation, ObjectRef]] = []
+
+    async def check(self, _who: Principal, relation: Relation, what: ObjectRef) -> bool:
+        self.asked.append((relation, what))
+        if isinstance(self.may, Exception):
+            raise self.may
+        return self.may
 
     async def submit(self, command: Command, who: Principal = WHO, mower_id: MowerId = MOWER) -> CommandView:
         self.box.clock.advance(1)
@@ -97,3 +108,33 @@ async def test_while_the_box_ends(desk: Desk) -> None:
     await desk.box.stop()
     with pytest.raises(UnavailableError):
         await desk.submit(FindMower())
+
+
+async def held_up(desk: Desk) -> CommandView:
+    """A command that waits behind one that is being sent."""
+    link = desk.box.link
+    assert link is not None
+    link.gate.clear()
+    await desk.submit(FindMower())
+    await link.arrived.wait()
+    return await desk.submit(StartMow(duration_s=60))
+
+
+async def test_a_right_that_was_taken_away_meanwhile(desk: Desk) -> None:
+    waiting = await held_up(desk)
+    desk.may = False
+    desk.box.link.gate.set()  # type: ignore[union-attr]
+    await desk.box.until(lambda: desk.box.results[-1].command_id == waiting.command_id)
+    found = await desk.desk.command(OURS, waiting.command_id)
+    assert (found.status, found.reason) == (CommandStatus.REJECTED, RIGHT_LOST)
+    assert desk.box.starts() == []
+    assert desk.asked[-1] == (Relation.CAN_CONTROL, ObjectRef(type=ObjectType.MOWER, id=MOWER))
+
+
+async def test_rights_that_nobody_can_look_up_are_not_taken_away(desk: Desk) -> None:
+    waiting = await held_up(desk)
+    desk.may = UnavailableError("the database is busy")
+    desk.box.link.gate.set()  # type: ignore[union-attr]
+    desk.box.show(Activity.DOCKED)
+    await desk.box.until(lambda: desk.box.starts() == [60])
+    assert waiting.status is CommandStatus.PENDING

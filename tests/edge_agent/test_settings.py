@@ -1,0 +1,83 @@
+"""The box's settings as the rest of it takes them."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from core.domain.errors import SettingsError
+from edge_agent.settings import TABLE, EdgeSettings, load_settings
+
+
+def test_the_defaults_are_a_box_that_only_this_machine_reaches():
+    settings = load_settings({})
+    assert (settings.listen_host, settings.listen_port) == ("127.0.0.1", 8481)
+    assert settings.data_dir == Path("~/.local/share/mowdeck/edge").expanduser()
+    assert settings.custom_integrations == settings.data_dir / "integrations"
+    assert settings.box_name == socket.gethostname()
+    assert (settings.metrics_token, settings.trust_clock, settings.announce) == (None, False, True)
+
+
+def test_defaults_of_the_table_and_of_the_class_agree():
+    assert load_settings({}) == EdgeSettings(data_dir=load_settings({}).data_dir)
+    assert {setting.name for setting in TABLE} == set(EdgeSettings.__dataclass_fields__)
+
+
+def test_everything_can_be_set(tmp_path: Path):
+    given = {
+        "LISTEN_HOST": "0.0.0.0",
+        "LISTEN_PORT": "0",
+        "DATA_DIR": str(tmp_path),
+        "INTEGRATIONS_DIR": str(tmp_path / "plugins"),
+        "NAME": "Shed",
+        "ANNOUNCE": "false",
+        "TRUST_CLOCK": "true",
+        "HISTORY_DAYS": "7",
+        "POSITIONS_DAYS": "31",
+        "LOG_LEVEL": "debug",
+        "LOG_FORMAT": "console",
+        "METRICS_TOKEN": "t0ken",
+    }
+    assert {name.lower() for name in given} == {setting.name for setting in TABLE}
+    settings = load_settings({f"MOWDECK_EDGE_{name}": value for name, value in given.items()})
+    assert settings == EdgeSettings(
+        listen_host="0.0.0.0",
+        listen_port=0,
+        data_dir=tmp_path,
+        integrations_dir=tmp_path / "plugins",
+        name="Shed",
+        announce=False,
+        trust_clock=True,
+        history_days=7,
+        positions_days=31,
+        log_level="debug",
+        log_format="console",
+        metrics_token="t0ken",
+    )
+    assert settings.custom_integrations == tmp_path / "plugins"
+    assert settings.box_name == "Shed"
+    assert "t0ken" not in repr(settings)
+
+
+def test_all_mistakes_are_named_and_no_secret():
+    wrong = {
+        "MOWDECK_EDGE_LISTEN_PORT": "many",
+        "MOWDECK_EDGE_HISTORY_DAYS": "0",
+        "MOWDECK_EDGE_LOG_LEVEL": "loud",
+        "MOWDECK_EDGE_METRICS_TOKNE": "t0ken",
+    }
+    with pytest.raises(SettingsError) as caught:
+        load_settings(wrong)
+    assert {mistake.field for mistake in caught.value.mistakes} == set(wrong)
+    assert "t0ken" not in caught.value.detail
+
+
+def test_an_address_of_this_machine_only_is_announced_to_nobody(tmp_path):
+    def announced(**settings: object) -> bool:
+        return EdgeSettings(data_dir=tmp_path, **settings).is_announced
+
+    assert not announced(listen_host="127.0.0.1")
+    assert announced(listen_host="0.0.0.0")
+    assert not announced(listen_host="0.0.0.0", announce=False)
