@@ -84,3 +84,15 @@ class BluetoothPort(Protocol):
     async def forget(self, address: str) -> None:
         """Drops the bond with a peer on every adapter."""
         ...
+
+
+class EntryPort(BluetoothPort, Protocol):
+    """A port of one config entry."""
+
+    def close(self) -> None:
+        """The entry is unloaded: its listeners end, and nothing can be asked any more."""
+        ...
+
+
+MakePort = Callable[[], EntryPort]
+"""A new port for an entry that is being set up."""

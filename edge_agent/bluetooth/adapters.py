@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from core.domain.errors import InvalidInputError, RequirementMissingError
 from edge_agent.bluetooth.adapter import BluetoothAdapter
+from edge_agent.bluetooth.machine import ADAPTER, SYSFS, machine_adapters
 
-SYSFS = Path("/sys/class/bluetooth")
-ADAPTER = re.compile(r"hci\d{1,2}")
 VIRTUAL = "virtual:"
 
 
@@ -37,14 +35,6 @@ async def open_adapters(wanted: Sequence[str], *, sysfs: Path = SYSFS) -> AsyncI
             else:
                 raise InvalidInputError.of("bluetooth", f"{text!r} is neither auto, nor hci0, nor virtual:...")
         yield list(found.values())
-
-
-def machine_adapters(sysfs: Path = SYSFS) -> list[str]:
-    """The adapters that the kernel knows; blocks for a moment."""
-    if not sysfs.is_dir():
-        return []
-    names = [entry.name for entry in sysfs.iterdir() if ADAPTER.fullmatch(entry.name)]
-    return sorted(names, key=lambda name: int(name.removeprefix("hci")))
 
 
 async def _open_virtual(stack: AsyncExitStack, radio: str, number: int) -> BluetoothAdapter:

@@ -54,6 +54,12 @@ class Discovery:
                 log.info("bluetooth peer found", domain=domain, address=advertisement.address, name=advertisement.name)
                 self._on_found(domain, advertisement)
 
+    def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
+        """The integrations that a peer may belong to."""
+        return tuple(
+            domain for domain, wanted in self._matchers.items() if any(matches(one, advertisement) for one in wanted)
+        )
+
     def forget(self, address: str) -> None:
         """Its entry was removed: it is new again when it is heard next."""
         self._seen.pop(address.upper(), None)

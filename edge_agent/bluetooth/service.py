@@ -120,6 +120,10 @@ class BluetoothService:
         until = max((self._released.get(key, 0.0) for key in keys), default=0.0)
         return max(0.0, until - self._clock.monotonic())
 
+    def nearby(self) -> list[Advertisement]:
+        """Every peer that is near, the strongest first."""
+        return sorted(self._sightings.near(self._clock.monotonic()), key=lambda near: -near.rssi_dbm)
+
     def port(self) -> EntryBluetooth:
         """What one config entry gets; closed with it."""
         return EntryBluetooth(self)

@@ -105,6 +105,10 @@ class Sightings:
         peer = self._peers.get(address.upper())
         return None if peer is None or self._is_gone(peer, now) else peer.advertisement()
 
+    def near(self, now: float) -> list[Advertisement]:
+        """All peers that are not gone."""
+        return [peer.advertisement() for peer in self._peers.values() if not self._is_gone(peer, now)]
+
     def paths(self, address: str, now: float) -> list[Path]:
         """The sources that hear it, strongest first; empty when it is gone."""
         peer = self._peers.get(address.upper())
