@@ -13,6 +13,7 @@ import typer
 from core.command_line.account import register, sign_in, sign_out
 from core.command_line.command import command
 from core.command_line.demo import demo
+from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
 from core.command_line.watch import watch
@@ -42,6 +43,7 @@ def build(arguments: list[str]) -> typer.Typer:
 
     for function in (register, sign_in, sign_out, link, mowers, watch, command, demo):
         app.command()(function)
+    app.add_typer(integration, name="integration")
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
     own = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}
