@@ -613,6 +613,32 @@ async def test_a_slow_answer_does_not_hold_up_the_dead_man(bench: Bench):
         assert asyncio.get_running_loop().time() - began < 0.3
 
 
+async def test_a_question_that_hangs_does_not_hold_up_the_dead_man(bench: Bench):
+    bench.brain.time_scale = 1.0
+    async with running(bench.link(patience=replace(QUICK_PATIENCE, question_s=20.0))) as found:
+        link = await driving(bench, found)
+        await link.drive(DriveFrame(sequence=1, linear=-1.0, angular=0.0, ttl_ms=500))
+        await wait_for(lambda: bench.count("AT+M") == 1, "the drive request")
+        began, questions = asyncio.get_running_loop().time(), bench.count("AT+S")
+        bench.brain.faults.reply_delay_s = 20.0
+        await wait_for(lambda: bench.count("AT+S") > questions, "a question that hangs")
+        await wait_for(lambda: "AT+M,0.00,0.00" in bench.brain.heard, "the stop")
+        assert asyncio.get_running_loop().time() - began < 0.9
+        bench.brain.faults.reply_delay_s = 0.0
+
+
+async def test_a_stop_without_an_answer_is_said_once_more_and_motion_never(bench: Bench):
+    bench.brain.time_scale = 1.0
+    async with running(bench.link()) as found:
+        link = await driving(bench, found)
+        bench.brain.faults.lose_reply_to.add("M")
+        await link.drive(DriveFrame(sequence=1, linear=-1.0, angular=0.0, ttl_ms=100))
+        await wait_for(lambda: bench.count("AT+M,0.00") == 2, "two stops")
+        await found.watch(0.3)
+        drives = [body for body in bench.brain.heard if body.startswith("AT+M")]
+        assert drives == ["AT+M,-0.30,0.00", "AT+M,0.00,0.00", "AT+M,0.00,0.00"]
+
+
 async def test_states_go_on_while_somebody_drives(bench: Bench):
     async with running(bench.link()) as found:
         link = await driving(bench, found)
