@@ -14,11 +14,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from core.command_line.exit_codes import DONE, FAILED
 from core.command_line.terminal import JsonOption, console, errors, plain, print_json, told
 from core.domain.errors import ConflictError, SettingsError
-from core.platform.contract.finding import FolderReport
+from core.platform.contract.finding import Finding, FindingStatus, FolderReport
 from core.platform.contract.folder_check import check_folder
 from core.platform.fire_door import abandoned
 from core.platform.loader import Loader
@@ -30,6 +31,7 @@ app = typer.Typer(no_args_is_help=True, help="Write an integration: make its fol
 
 DATA_DIR = "~/.local/share/mowdeck/edge"
 COLOURS = {"passed": "green", "failed": "bold red", "claimed": "yellow", "todo": "yellow"}
+WORDS: tuple[FindingStatus, ...] = ("passed", "failed", "skipped", "claimed", "todo", "exempt")
 PORT = 8090
 
 
@@ -125,19 +127,27 @@ def _show(report: FolderReport, *, as_json: bool) -> None:
         print_json({"domain": report.domain, "is_good": report.is_good, "findings": findings})
         return
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
+    for _ in range(3):
+        table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     before = ""
     for finding in report.findings:
-        colour = COLOURS.get(finding.status, "dim")
         area = finding.area if finding.area != before else ""
         before = finding.area
-        style = "" if finding.status == "failed" else "dim"
-        detail = f"[{style}]{plain(finding.detail)}[/]" if style else plain(finding.detail)
-        table.add_row(f"[bold]{area}[/]", plain(finding.name), f"[{colour}]{finding.status}[/]", detail)
+        table.add_row(f"[bold]{area}[/]", plain(finding.name), _coloured(finding.status), _detail(finding))
     console.print(table)
-    words = ("passed", "failed", "skipped", "claimed", "todo", "exempt")
-    counts = ", ".join(f"{count} {word}" for word in words if (count := report.count(word)))  # type: ignore[arg-type]
+    counts = ", ".join(f"{count} {word}" for word in WORDS if (count := report.count(word)))
     console.print(f"{plain(report.domain)}: {counts}", highlight=False)
+
+
+def _coloured(status: FindingStatus) -> str:
+    return f"[{COLOURS.get(status, 'dim')}]{status}[/]"
+
+
+def _detail(finding: Finding) -> Text:
+    """All of what went wrong; of the rest as much as fits on the line."""
+    if finding.status == "failed":
+        return Text.from_markup(plain(finding.detail))
+    text = Text.from_markup(f"[dim]{plain(finding.detail)}[/]", overflow="ellipsis")
+    text.no_wrap = True
+    return text

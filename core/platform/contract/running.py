@@ -67,7 +67,8 @@ class Running:
         try:
             async with asyncio.timeout(timeout_s):
                 while not (self.states and is_so(self.latest)):
-                    require(not self.is_over, f"{what}: the link ended before ({_why(self)})")
+                    if self.is_over:
+                        raise BreachError(f"{what}: the link ended before ({_why(self)})") from self.error
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError as err:
@@ -95,7 +96,8 @@ async def run_link(integration: Integration, mower: MowerDescription) -> AsyncIt
     try:
         await running.until(lambda _: True, FIRST_STATE_S, "a first state")
         yield running
-        require(running.error is None, f"the link failed by itself: {_why(running)}")
+        if running.error is not None:
+            raise BreachError(f"the link failed by itself: {_why(running)}") from running.error
     finally:
         late = await tasks.close()
     require(not late, f"run() did not end within {CLOSE_DEADLINE_S:g} s of its cancellation")

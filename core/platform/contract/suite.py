@@ -85,7 +85,7 @@ async def run_check(check: Check, world: World, *, folder: Path | None = None) -
     except NotApplicableError as err:
         status, detail = "skipped", str(err)
     except BreachError as err:
-        status, detail = "failed", str(err)
+        status, detail = "failed", str(err) + _place(err, folder)
     except MowdeckError as err:
         status, detail = "failed", explain(err, folder)
     return Verdict(name=check.name, status=status, detail=detail, seconds=SystemClock().monotonic() - began)
@@ -97,6 +97,13 @@ def explain(err: MowdeckError, folder: Path | None = None) -> str:
     cause = err.__cause__
     if cause is not None:
         text += f" ({text_of(cause)})"
-    frames = [frame for one in (err, cause) if one is not None for frame in traceback.extract_tb(one.__traceback__)]
-    own = [f for f in frames if folder is not None and Path(f.filename).is_relative_to(folder)]
-    return f"{text} at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else text
+    return text + _place(err, folder)
+
+
+def _place(err: BaseException, folder: Path | None) -> str:
+    """Where in the folder an error came from: ` at mapping.py:42`, or nothing."""
+    if folder is None:
+        return ""
+    frames = [f for one in (err, err.__cause__) if one is not None for f in traceback.extract_tb(one.__traceback__)]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
