@@ -63,7 +63,7 @@ def form_fields(flow_class: type[ConfigFlow]) -> tuple[dict[str, tuple[Field, ..
     return shown, findings
 
 
-def asks_secret(shown: Mapping[str, Iterable[Field]]) -> bool:
+def has_login_form(shown: Mapping[str, Iterable[Field]]) -> bool:
     """Whether any form has a password field."""
     return any(field.get("format") == "password" for fields in shown.values() for field in fields)
 

@@ -91,7 +91,7 @@ class _FolderCheck:
                 flow_class=loaded.flow_class,
                 is_flow_good=loaded.flow_class is not None and self._is_good("flow"),
                 are_texts_good=self._is_good("texts"),
-                asks_secret=flow_check.asks_secret(shown),
+                has_login_form=flow_check.has_login_form(shown),
                 verdicts=verdicts,
             )
         )

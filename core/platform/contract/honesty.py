@@ -23,7 +23,7 @@ class Facts:
     flow_class: type[ConfigFlow] | None
     is_flow_good: bool
     are_texts_good: bool
-    asks_secret: bool
+    has_login_form: bool
     verdicts: Mapping[str, Verdict] | None
 
 
@@ -143,7 +143,7 @@ def _asks_cloud(facts: Facts) -> str | None:
 _EXCUSES: dict[str, Callable[[Facts], str | None]] = {
     "dead-man": _drives,
     "request-budget": _asks_cloud,
-    "reauth-flow": lambda facts: "a form asks for a password" if facts.asks_secret else None,
+    "reauth-flow": lambda facts: "a form asks for a password" if facts.has_login_form else None,
 }
 """Rule -> why `exempt` is not true."""
 

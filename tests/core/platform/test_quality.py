@@ -78,7 +78,7 @@ def facts(tmp_path: Path, *, contract: str | None = "passed", **fields) -> Facts
         flow_class=Bare,
         is_flow_good=False,
         are_texts_good=False,
-        asks_secret=True,
+        has_login_form=True,
         verdicts=verdicts,
     )
 
