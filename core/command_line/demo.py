@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import aiohttp
 import typer
 
-from core.command_line.emulated_mower import DOMAIN, EmulatedMower, can_emulate, pair_through_flow
+from core.command_line.emulated_mower import EmulatedMower, can_emulate, pair_through_flow
 from core.command_line.host_client import HostClient
 from core.command_line.host_process import HostProcess
 from core.command_line.settings import ClientSettings
@@ -37,18 +37,22 @@ def demo(
     ] = None,
     relay_port: Annotated[int, typer.Option(help="Port of the relay; 0 takes a free one.")] = 0,
     edge_port: Annotated[int, typer.Option(help="Port of the box; 0 takes a free one.")] = 0,
+    emulate: Annotated[
+        str | None,
+        typer.Option("--emulate", metavar="DOMAIN", help="With an emulated Bluetooth mower of this integration."),
+    ] = None,
     time_scale: Annotated[float, typer.Option(help="How much faster than real the lawn is.")] = 10.0,
 ) -> None:
     """Start everything on this machine and say where to look; Ctrl-C ends it."""
     with told(as_json=False), ExitStack() as stack:
         home = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mowdeck-demo-")))
         home.mkdir(parents=True, exist_ok=True)
-        emulated = _start_emulated(stack, home, time_scale)
+        emulated = None if emulate is None else _start_emulated(stack, home, emulate, time_scale)
         relay, edge = _start(stack, home, relay_port, edge_port, emulated)
         _say(f"relay {relay.url}, box {edge.url}")
         on_relay, on_edge = (sign_in_at(stack, home, host) for host in (relay, edge))
         _add_mowers(on_edge, time_scale)
-        paired = None if emulated is None else _pair(on_edge)
+        paired = None if emulated is None else _pair(on_edge, emulated.domain)
         mowers = on_edge.get("/fleet/mowers")["items"]
         link_box(on_edge, on_relay)
         until("the relay knows all mowers", lambda: len(on_relay.get("/fleet/mowers")["items"]) == len(mowers))
@@ -61,27 +65,27 @@ def demo(
             _look_around(relay, edge, home)
 
 
-def _start_emulated(stack: ExitStack, home: Path, time_scale: float) -> EmulatedMower | None:
+def _start_emulated(stack: ExitStack, home: Path, domain: str, time_scale: float) -> EmulatedMower | None:
     if not can_emulate():
         _say("without the emulated Bluetooth mower: pip install 'mowdeck[ble,emulate]' brings it")
         return None
-    emulated = EmulatedMower(home, time_scale=time_scale)
+    emulated = EmulatedMower(domain, home, time_scale=time_scale)
     stack.callback(emulated.stop)
     emulated.start()
     return emulated
 
 
-def _pair(on_edge: HostClient) -> str:
+def _pair(on_edge: HostClient, domain: str) -> str:
     """Pairs the emulated mower unless this folder has it already; its name."""
-    known = [m for m in on_edge.get("/fleet/mowers")["items"] if m["domain"] == DOMAIN]
-    name = str(known[0]["name"]) if known else pair_through_flow(on_edge)
+    known = [m for m in on_edge.get("/fleet/mowers")["items"] if m["domain"] == domain]
+    name = str(known[0]["name"]) if known else pair_through_flow(on_edge, domain)
     until(
         f"the Bluetooth mower {name} is there",
         lambda: any(
-            m["domain"] == DOMAIN and m["capabilities"]["start_mow"] for m in on_edge.get("/fleet/mowers")["items"]
+            m["domain"] == domain and m["capabilities"]["start_mow"] for m in on_edge.get("/fleet/mowers")["items"]
         ),
     )
-    return next(str(m["name"]) for m in on_edge.get("/fleet/mowers")["items"] if m["domain"] == DOMAIN)
+    return next(str(m["name"]) for m in on_edge.get("/fleet/mowers")["items"] if m["domain"] == domain)
 
 
 def _start(

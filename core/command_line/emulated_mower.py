@@ -13,7 +13,6 @@ from core.command_line.flow_prompts import ENDS, await_work
 from core.command_line.host_client import HostClient
 from core.domain.errors import UnavailableError
 
-DOMAIN = "husqvarna_ble"
 PIN = "4711"
 READY = "READY"
 
@@ -26,7 +25,8 @@ def can_emulate() -> bool:
 class EmulatedMower:
     """`mowdeck emulate` with its own radio on a socket in `directory`."""
 
-    def __init__(self, directory: Path, *, time_scale: float) -> None:
+    def __init__(self, domain: str, directory: Path, *, time_scale: float) -> None:
+        self.domain = domain
         self.radio = f"unix:{directory / 'radio'}"
         self.log_path = directory / "emulate.log"
         self._options = [f"pin={PIN}", f"time_scale={time_scale:g}"]
@@ -35,7 +35,7 @@ class EmulatedMower:
     def start(self, timeout_s: float = 20.0) -> None:
         """Starts it and waits until its radio is served. UnavailableError with its log otherwise."""
         options = [word for option in self._options for word in ("--option", option)]
-        command = [sys.executable, "-m", "core.command_line", "emulate", DOMAIN, "--radio", self.radio, *options]
+        command = [sys.executable, "-m", "core.command_line", "emulate", self.domain, "--radio", self.radio, *options]
         with self.log_path.open("wb") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -61,15 +61,15 @@ class EmulatedMower:
             process.wait()
 
 
-def pair_through_flow(client: HostClient, timeout_s: float = 60.0) -> str:
+def pair_through_flow(client: HostClient, domain: str, timeout_s: float = 60.0) -> str:
     """Answers the box's discovery flow as a person would (confirm, pair, PIN); the title of the new entry."""
     deadline = time.monotonic() + timeout_s
-    view = _offer(client)
+    view = _offer(client, domain)
     while view is None:
         if time.monotonic() > deadline:
             raise UnavailableError("the box does not hear the emulated mower")
         time.sleep(0.2)
-        view = _offer(client)
+        view = _offer(client, domain)
     while view["result"]["type"] not in ENDS:
         if view["result"]["type"] == "progress":
             view = await_work(client, view)
@@ -83,9 +83,9 @@ def pair_through_flow(client: HostClient, timeout_s: float = 60.0) -> str:
     return str(view["result"]["title"])
 
 
-def _offer(client: HostClient) -> dict[str, Any] | None:
+def _offer(client: HostClient, domain: str) -> dict[str, Any] | None:
     for view in client.get("/config/flows")["items"]:
-        if view["domain"] == DOMAIN and view["source"] == "discovery":
+        if view["domain"] == domain and view["source"] == "discovery":
             found: dict[str, Any] = view
             return found
     return None
