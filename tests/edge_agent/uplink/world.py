@@ -190,6 +190,7 @@ class LineWorld:
             random=random.Random(1).random,
             facts=lambda: BoxFacts(name=self.name, version="0.1", mowers=(item,)),
             submit=lambda envelope, source: self.box.commander.submit(envelope, source=source),
+            cancel=self.box.commander.cancel,
             states=lambda: self.box.live.all(),
             account_id=lambda: OURS,
             on_registrations=on_registrations,
