@@ -38,13 +38,21 @@ class Cancellations:
     """
 
     def __init__(
-        self, *, ledger: CommandLedger, tenure: Tenure, key: SigningKey, publish: Publish, clock: Clock
+        self,
+        *,
+        ledger: CommandLedger,
+        tenure: Tenure,
+        key: SigningKey,
+        publish: Publish,
+        clock: Clock,
+        page: int = PAGE,
     ) -> None:
         self._ledger = ledger
         self._tenure = tenure
         self._key = key
         self._publish = publish
         self._clock = clock
+        self._page = page
         self._touched: set[str] | None = set()
         self._is_touched = asyncio.Event()
         self._asked: set[CommandId] = set()
@@ -78,10 +86,10 @@ class Cancellations:
         seen: set[CommandId] = set()
         after: CommandId | None = None
         while True:
-            page = await self._ledger.open(self._clock.now(), after=after, limit=PAGE)
+            page = await self._ledger.open(self._clock.now(), after=after, limit=self._page)
             seen.update(one.command_id for one in page)
             await self._cancel_lost([one for one in page if _is_touched(one, touched)])
-            if len(page) < PAGE:
+            if len(page) < self._page:
                 break
             after = page[-1].command_id
         self._asked &= seen

@@ -77,6 +77,7 @@ class FakeBroker:
     def __init__(self) -> None:
         self.is_away = False
         self.is_stop_lane_away = False
+        self.refusals = 0
         self.credentials: dict[str, str] = {}
         self.log: list[tuple[str, str]] = []
         self.registrations: dict[str, Registrations] = {}
@@ -123,6 +124,7 @@ class FakeBroker:
 
     def _demand(self) -> None:
         if self.is_away:
+            self.refusals += 1
             raise NotPublishedError("the broker is away")
 
 
