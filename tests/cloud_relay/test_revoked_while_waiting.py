@@ -179,3 +179,10 @@ async def test_a_cancel_that_was_missed_is_said_again(relay: RunningRelay) -> No
         await box.cancel(start)  # the sweep's
         await box.say_result(envelope, CommandStatus.REJECTED)
         await relay.until(owner, f"/fleet/commands/{start}", lambda c: c["status"] == "rejected")
+
+
+async def test_it_is_told_and_does_not_wait_for_its_next_round(relay: RunningRelay) -> None:
+    people, recheck = relay.relay._people, relay.relay._cancellations.recheck
+    assert recheck in people.grants_changed._listeners
+    assert recheck in people.sessions_ended._listeners
+    assert people.grants_changed._listeners[0] == people.authorizer.drop  # forgotten before anybody asks again

@@ -82,6 +82,16 @@ async def test_what_waits_is_rejected_at_once_for_good(box: CommandBox) -> None:
     assert (again.result.status, again.result.reason) == TAKEN
 
 
+async def test_its_place_is_free_again(box: CommandBox) -> None:
+    await busy(box)
+    waiting = [await box.send(FindMower()) for _ in range(limits.COMMAND_QUEUE)]
+    box.commander.cancel(cancel_of(waiting[3]))
+    another = await box.send(FindMower())
+    link_of(box).gate.set()
+    assert await box.ended(another) == EXECUTED
+    assert await box.ended(waiting[3]) == TAKEN
+
+
 async def test_what_was_sent_cannot_be_taken_back(box: CommandBox) -> None:
     running = await busy(box)
     box.commander.cancel(cancel_of(running))
