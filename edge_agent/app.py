@@ -337,6 +337,7 @@ class _Box:
                 failed_registrations=(*self.roster.failed_registrations(), *self.fleet.refused()),
             ),
             submit=lambda envelope, source: self.commander.submit(envelope, source=source),
+            cancel=self.commander.cancel,
             states=self.live.all,
             account_id=self.people.account.require,
             on_registrations=self._on_registrations,

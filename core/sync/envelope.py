@@ -1,6 +1,6 @@
-"""Signed command envelopes: compact JWS (RFC 7515) with EdDSA over Ed25519 (RFC 8037).
+"""Signed envelopes of commands and cancels: compact JWS (RFC 7515) with EdDSA over Ed25519 (RFC 8037).
 
-The algorithm and the type are pinned; the header's `kid` only chooses among the keys that the box has pinned
+The algorithm and the type of each are pinned; the header's `kid` only chooses among the keys that the box has pinned
 (two while the relay changes its key). Nothing in the header can name a key of its own.
 """
 
@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jwt
 import msgspec
@@ -18,18 +18,29 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.domain import limits
 from core.domain.errors import InvalidInputError, SignatureError
-from core.sync.messages import CommandEnvelope, decode, encode
+from core.sync.messages import CancelEnvelope, CommandEnvelope, decode, encode
 
 ALGORITHM = "EdDSA"
 TYPE = "mowdeck-command"
 """The header's `typ`: a token that the same key signed for another purpose is no command."""
+CANCEL_TYPE = "mowdeck-cancel"
 
+E = TypeVar("E", CommandEnvelope, CancelEnvelope)
 _jws = jwt.PyJWS(algorithms=[ALGORITHM])
 
 
 def sign(envelope: CommandEnvelope, key: Ed25519PrivateKey, key_id: str) -> bytes:
     """The envelope as a compact JWS."""
-    token = _jws.encode(encode(envelope), key, algorithm=ALGORITHM, headers={"typ": TYPE, "kid": key_id})
+    return _sign(envelope, TYPE, key, key_id)
+
+
+def sign_cancel(envelope: CancelEnvelope, key: Ed25519PrivateKey, key_id: str) -> bytes:
+    """The cancel as a compact JWS that no box takes for a command."""
+    return _sign(envelope, CANCEL_TYPE, key, key_id)
+
+
+def _sign(envelope: CommandEnvelope | CancelEnvelope, kind: str, key: Ed25519PrivateKey, key_id: str) -> bytes:
+    token = _jws.encode(encode(envelope), key, algorithm=ALGORITHM, headers={"typ": kind, "kid": key_id})
     return token.encode("ascii")
 
 
@@ -38,19 +49,28 @@ def verify(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CommandEnvelope
 
     MalformedMessageError for a well signed payload that this version does not understand.
     """
+    return _verify(data, TYPE, keys, CommandEnvelope)
+
+
+def verify_cancel(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CancelEnvelope:
+    """As `verify`, for a cancel: neither passes as the other."""
+    return _verify(data, CANCEL_TYPE, keys, CancelEnvelope)
+
+
+def _verify(data: bytes, kind: str, keys: Mapping[str, Ed25519PublicKey], envelope: type[E]) -> E:
     if len(data) > limits.BATCH_BYTES:
-        raise SignatureError("too long for a command")
+        raise SignatureError(f"too long for a {kind}")
     try:
         header = jwt.get_unverified_header(data)
         key = keys.get(str(header.get("kid")))
         if key is None:
             raise SignatureError("signed with a key that is not pinned here")
-        if header.get("typ") != TYPE:
-            raise SignatureError("not signed as a command")
+        if header.get("typ") != kind:
+            raise SignatureError(f"not signed as a {kind}")
         payload = _jws.decode(data, key, algorithms=[ALGORITHM])
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as err:
         raise SignatureError(f"the signature does not hold ({type(err).__name__})") from err
-    return decode(payload, CommandEnvelope)
+    return decode(payload, envelope)
 
 
 def export_public_key(key: Ed25519PublicKey) -> str:

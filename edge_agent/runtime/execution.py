@@ -9,6 +9,7 @@ import structlog
 
 from core.domain.clock import Clock
 from core.domain.commands import (
+    RIGHT_LOST,
     Command,
     CommandStatus,
     EmergencyStop,
@@ -30,7 +31,7 @@ from core.platform.integration import Outcome
 from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.leash import run_until
 from edge_agent.runtime.live import LiveStates
-from edge_agent.runtime.ticket import OFFLINE, RIGHT_LOST, UNCONFIRMED, Ticket
+from edge_agent.runtime.ticket import OFFLINE, UNCONFIRMED, Ticket
 
 _log = structlog.get_logger(__name__)
 
@@ -123,6 +124,7 @@ class Execution:
 
     async def _send_and_watch(self, ticket: Ticket, link: OpenLink) -> tuple[CommandStatus, str | None]:
         """Sends the command once and waits for its effect to show; the final status and its reason."""
+        ticket.is_sent = True
         mower_id, command = ticket.envelope.mower_id, ticket.envelope.command
         before = self._live.get(mower_id)
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

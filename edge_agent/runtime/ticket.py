@@ -15,7 +15,6 @@ INTERRUPTED = "interrupted"
 OFFLINE = "mower is offline"
 OLDER_THAN_STOP = "given before an emergency stop"
 UNCONFIRMED = "unconfirmed"
-RIGHT_LOST = "who gave it may not do this any more"
 SEEN_ELSEWHERE = "this command id was used for another mower"
 
 
@@ -37,6 +36,10 @@ class Ticket:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the ledger knows the command."""
     cancel_reason: str = CANCELLED_BY_STOP
+    is_relayed: bool = False
+    """Whether the relay gave it, which alone may take it back."""
+    is_sent: bool = False
+    """Set just before the mower may hear of it: from then on nothing takes it back."""
     find_stranger: Callable[[], str | None] = lambda: None
     """Why the command is not this household's (any more): a link may end while it waits."""
     may_still: Callable[[], Awaitable[bool]] = nobody_asks

@@ -11,11 +11,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from core.domain.clock import Clock
 from core.domain.commands import CommandResult, CommandStatus, EmergencyStop
 from core.domain.errors import MalformedMessageError, SignatureError, UnavailableError
-from core.domain.ids import EdgeId
+from core.domain.ids import AccountId, EdgeId
 from core.mqtt.session import MqttMessage
-from core.sync.envelope import verify
-from core.sync.messages import Ack, Call, CommandEnvelope, Registrations, decode
-from core.sync.topics import DOWN_ACK, DOWN_CALL, DOWN_COMMAND, DOWN_REGISTRATIONS, DOWN_STOP, Topic, parse_topic
+from core.sync.envelope import verify, verify_cancel
+from core.sync.messages import Ack, Call, CancelEnvelope, CommandEnvelope, Registrations, decode
+from core.sync.topics import (
+    DOWN_ACK,
+    DOWN_CALL,
+    DOWN_CANCEL,
+    DOWN_COMMAND,
+    DOWN_REGISTRATIONS,
+    DOWN_STOP,
+    Topic,
+    parse_topic,
+)
 from edge_agent.runtime.admission import Source
 from edge_agent.runtime.ticket import Submission
 
@@ -24,6 +33,7 @@ _log = structlog.get_logger(__name__)
 RETAINED = "a command that the broker had kept is never carried out"
 
 Submit = Callable[[CommandEnvelope, Source], Awaitable[Submission]]
+Cancel = Callable[[CancelEnvelope], None]
 
 
 class Inbound:
@@ -33,18 +43,22 @@ class Inbound:
         self,
         *,
         edge_id: EdgeId,
+        account_id: AccountId,
         keys: Mapping[str, Ed25519PublicKey],
         clock: Clock,
         submit: Submit,
+        cancel: Cancel,
         put_result: Callable[[CommandResult], None],
         on_ack: Callable[[Ack], None],
         on_registrations: Callable[[Registrations], None],
         on_call: Callable[[Call], None],
     ) -> None:
         self._edge_id = edge_id
+        self._account_id = account_id
         self._keys = keys
         self._clock = clock
         self._submit = submit
+        self._cancel = cancel
         self._put_result = put_result
         self._on_ack = on_ack
         self._on_registrations = on_registrations
@@ -69,6 +83,8 @@ class Inbound:
         match where.branch:
             case _ if where.branch in {DOWN_COMMAND, DOWN_STOP}:
                 await self._take_command(where, message)
+            case _ if where.branch == DOWN_CANCEL:
+                self._take_cancel(where, message)
             case _ if where.branch == DOWN_ACK:
                 self._on_ack(decode(message.payload, Ack))
             case _ if where.branch == DOWN_REGISTRATIONS:
@@ -94,6 +110,16 @@ class Inbound:
         submission = await self._submit(envelope, "relay")
         if submission.is_untold and submission.result is not None:
             self._put_result(submission.result)
+
+    def _take_cancel(self, where: Topic, message: MqttMessage) -> None:
+        cancel = verify_cancel(message.payload, self._keys)
+        named = (cancel.edge_id, cancel.account_id, cancel.mower_id)
+        if named != (self._edge_id, self._account_id, where.tail):
+            self._refuse("misdirected", message, "the cancel names another box, account or mower")
+        elif message.retained:
+            self._refuse("retained", message, "a cancel that the broker had kept")
+        else:
+            self._cancel(cancel)
 
     def _take_call(self, call: Call, message: MqttMessage) -> None:
         if message.retained:
