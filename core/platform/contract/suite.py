@@ -42,12 +42,15 @@ class Verdict:
 
 def _of_subject(check: Callable[[Subject], Awaitable[None]]) -> Check:
     async def run(world: World) -> None:
-        async with open_context() as context, world.make(context) as integration:
+        faults: list[MowdeckError] = []
+        async with open_context(faults.append) as context, world.make(context) as integration:
             mowers = await integration.mowers()
             if not mowers:
                 raise BreachError("mowers() is empty")
             await check(Subject(world=world, integration=integration, mower=mowers[0]))
             await integration.close()
+        if faults:
+            raise BreachError(f"a spawned task failed: {explain(faults[0])}") from faults[0]
 
     return Check(name=check.__name__, meaning=(check.__doc__ or "").strip(), run=run)
 

@@ -306,4 +306,4 @@ def test_the_worked_example_of_the_document(tmp_path: Path):
             assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
     assert "Added: Acme." in said
     assert "Acme: start_mow executed" in said
-    assert "20 passed" in said
+    assert "21 passed" in said

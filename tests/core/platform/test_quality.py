@@ -16,6 +16,7 @@ from core.platform.flow import ConfigFlow
 from core.platform.manifest import check_manifest
 from core.platform.quality import RULES, Answer, find_mistakes, read_quality
 from core.platform.template.new_folder import make_folder
+from tests.contract.integration_contract import IntegrationContract
 
 GOOD = {rule.name: Answer(status="done") for rule in RULES if rule.is_required}
 
@@ -176,6 +177,25 @@ async def test_a_bug_is_named_by_its_line(tmp_path: Path):
     details = [finding.detail for finding in report.findings if finding.name == "nothing_moves_unless_told"]
     assert "batery" in details[0]
     assert "mapping.py:" in details[0]
+
+
+async def test_a_spawned_task_that_fails_is_a_breach(tmp_path: Path):
+    folder = make_folder(tmp_path, "acme_task")
+    edit(
+        folder / "integration.py",
+        "        self._rhythm = Rhythm.of(entry.options)\n",
+        "        self._rhythm = Rhythm.of(entry.options)\n        context.spawn(self._fail(), 'fails')\n\n"
+        "    async def _fail(self) -> None:\n        raise KeyError('lost')\n",
+    )
+    report = await check_folder(folder)
+    details = [finding.detail for finding in report.findings if finding.name == "open_refuses_an_unknown_mower"]
+    assert details[0].startswith("a spawned task failed")
+    assert "'lost'" in details[0]
+
+
+def test_the_pytest_class_holds_the_whole_contract():
+    tests = {name.removeprefix("test_") for name in vars(IntegrationContract) if name.startswith("test_")}
+    assert tests == {check.name for check in CONTRACT}
 
 
 async def test_an_emulator_that_does_not_import(tmp_path: Path):
