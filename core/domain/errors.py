@@ -22,7 +22,16 @@ MowdeckError
 │   ├── LinkTimeoutError         no answer within the deadline
 │   ├── FloodError               a link reported more than the intake takes
 │   ├── AuthFailedError          credentials refused; a person has to act
-│   └── EntryError               set-up cannot work as it is configured
+│   ├── EntryError               set-up cannot work as it is configured
+│   ├── WrongPinError            the mower refused its PIN; never tried again by itself
+│   └── BluetoothError           something about the radio or a Bluetooth peer
+│       ├── AdapterOffError          no usable adapter
+│       ├── OutOfRangeError          not seen, or too weak to connect
+│       ├── NoFreeSlotError          every connection of the adapter is in use
+│       ├── NotInPairingModeError    the mower does not take a new bond now
+│       ├── PairingRefusedError      the mower (or a person) said no
+│       ├── BondLostError            one side has forgotten the other
+│       └── PeerBusyError            another phone or box is connected to it
 ├── StorageError                 the database
 │   ├── DatabaseNewerError       written by a newer version of Mowdeck
 │   └── StorageFullError         no room left; recording goes on in memory

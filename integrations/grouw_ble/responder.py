@@ -21,7 +21,7 @@ _DATA = 15
 class Memory:
     """What the mower keeps; the same for all centrals."""
 
-    pin: str = "1234"
+    pin: str = field(default="1234", repr=False)
     settings: bytes = bytes((0, 1, 0, 0, 2, 30))
     areas: bytes = bytes((20, 0, 3, 5, 0, 0, 0, 0))
     starts: bytes = bytes((9,) * 7 + (0,) * 7)
