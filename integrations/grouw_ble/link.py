@@ -44,7 +44,7 @@ class Memory:
     activity_since: float = 0.0
     """Monotonic."""
     logged_words: set[str] = field(default_factory=set)
-    is_pin_checked: bool = False
+    is_signed_in: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,14 +119,14 @@ class GrouwLink:
 
     async def _check_pin(self, talk: Conversation) -> None:
         """Once after each set-up, without a beep: a mower that does not tell its PIN that way is left in peace."""
-        if self._memory.is_pin_checked or not self._settings.checks_pin:
+        if self._memory.is_signed_in or not self._settings.checks_pin:
             return
         told = await talk.ask_pin(None)
         if told is None or told.pin is None:
             self._log.info("the mower does not tell its PIN now; it is not checked")
         elif told.pin != self._secrets.get(PIN):
             raise AuthFailedError("the mower has another PIN now", hint="Enter the PIN that the mower has now.")
-        self._memory.is_pin_checked = True
+        self._memory.is_signed_in = True
 
     async def _stay(self, talk: Conversation, report: Report) -> None:
         self._polled_at, self._newest, self._silences = NEVER, None, 0

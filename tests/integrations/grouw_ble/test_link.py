@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pygrouw")
 
 from core.domain import commands
+from core.domain.clock import SystemClock
 from core.domain.errors import AuthFailedError, EntryError, LinkLostError, LinkTimeoutError, NotReadyError
 from core.domain.mower import Activity, LinkKind, MowerState
 from core.platform.integration import Outcome, key_of
@@ -119,10 +120,11 @@ async def test_started_from_the_station_and_on_the_lawn_by_different_orders():
         assert len(peer.orders()) == 5
 
 
-async def test_a_start_is_decided_by_a_status_that_is_asked_for_after_it():
+@pytest.mark.parametrize("releases", [False, True])
+async def test_a_start_is_decided_by_a_status_that_is_asked_for_after_it(releases):
     """Somebody has carried the mower out since the last poll, minutes ago."""
     peer = make_peer(**LONG)
-    async with running(peer, poll_standing_s=300) as (link, _):
+    async with running(peer, poll_standing_s=300, releases=releases) as (link, _):
         assert link.latest.activity is Activity.DOCKED
         peer.machine.station = 0
         assert (await link.link.send(commands.StartMow())).kind == "accepted"
@@ -291,6 +293,26 @@ async def test_a_stop_is_not_said_again_after_somebody_has_started_the_mower():
         await link.watch(3.0)
         assert link.latest.activity is Activity.MOWING
     assert peer.orders().count(machine.PAUSE) == 1
+
+
+async def test_only_an_emergency_stop_is_said_again():
+    """A mower that obeys late is neither stopped nor told twice."""
+    peer = make_peer(reacts_s=80.0, **LONG)
+    async with running(peer) as (link, _):
+        await obeyed(link, commands.StartMow())
+        await obeyed(link, commands.ReturnToDock())
+        await link.watch(1.0)
+    assert peer.orders() == [machine.START, machine.DOCK]
+
+
+async def test_a_state_is_as_old_as_the_request_for_it():
+    peer = make_peer()
+    peer.faults.delay_s = 0.25
+    async with running(peer, releases=False) as (link, _):
+        for _ in range(3):
+            count = len(link.states)
+            state = await link.until(lambda _, count=count: len(link.states) > count, 5, "a state")
+            assert (SystemClock().now() - state.observed_at).total_seconds() >= 0.24
 
 
 async def test_an_emergency_stop_waits_for_no_answer():
