@@ -19,7 +19,7 @@ PIN_SCHEMA = vol.Schema({vol.Required("pin"): Password()})
 RECONFIGURE_SCHEMA = vol.Schema(
     {
         vol.Required("releases", default=True): bool,
-        vol.Required("checks_pin", default=False): bool,
+        vol.Required("verifies_sign_in", default=False): bool,
         vol.Required("poll_moving_s", default=30.0): vol.All(vol.Coerce(float), vol.Range(min=10, max=300)),
         vol.Required("poll_standing_s", default=300.0): vol.All(vol.Coerce(float), vol.Range(min=30, max=3600)),
         vol.Required("poll_low_s", default=1200.0): vol.All(vol.Coerce(float), vol.Range(min=60, max=3600)),

@@ -119,7 +119,7 @@ class GrouwLink:
 
     async def _check_pin(self, talk: Conversation) -> None:
         """Once after each set-up, without a beep: a mower that does not tell its PIN that way is left in peace."""
-        if self._memory.is_signed_in or not self._settings.checks_pin:
+        if self._memory.is_signed_in or not self._settings.verifies_sign_in:
             return
         told = await talk.ask_pin(None)
         if told is None or told.pin is None:

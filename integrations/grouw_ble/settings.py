@@ -44,7 +44,7 @@ SCHEMA = vol.Schema(
         vol.Required("address"): address,
         vol.Required("name"): vol.All(str, vol.Length(min=1, max=64)),
         vol.Optional("releases", default=True): bool,
-        vol.Optional("checks_pin", default=False): bool,
+        vol.Optional("verifies_sign_in", default=False): bool,
         vol.Optional("poll_moving_s", default=30.0): _seconds(0.05, 300),
         vol.Optional("poll_standing_s", default=300.0): _seconds(0.05, 3600),
         vol.Optional("poll_low_s", default=1200.0): _seconds(0.05, 3600),
@@ -61,7 +61,7 @@ class MowerSettings:
     name: str
     releases: bool
     """Whether the connection is let go while the mower stands, so that the vendor's app can have it."""
-    checks_pin: bool
+    verifies_sign_in: bool
     """Whether the mower is asked for its PIN once after each set-up: another one than ours asks for a person."""
     poll_moving_s: float
     poll_standing_s: float

@@ -262,9 +262,9 @@ async def test_reconfigure():
     peer = make_peer()
     async with person(peer, "reconfigure", entry=entry_for(peer)) as (who, _):
         await who.form("reconfigure")
-        values = RECONFIGURE_SCHEMA({"releases": False, "checks_pin": True, "poll_standing_s": 60})
+        values = RECONFIGURE_SCHEMA({"releases": False, "verifies_sign_in": True, "poll_standing_s": 60})
         assert await who.take("reconfigure", values) == AbortResult(reason="reconfigure_successful")
-        assert who.director.updated["options"]["checks_pin"] is True
+        assert who.director.updated["options"]["verifies_sign_in"] is True
         assert who.director.updated["options"]["answer_s"] == 0.3, "what the form does not show stays"
 
 

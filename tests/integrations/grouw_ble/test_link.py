@@ -86,10 +86,10 @@ async def test_without_a_pin_or_bluetooth_there_is_no_link():
 async def test_the_pin_is_checked_once_for_each_set_up_where_that_is_wanted(caplog):
     caplog.set_level(logging.DEBUG)
     peer = make_peer()
-    async with running(peer, checks_pin=True, releases=True, poll_standing_s=0.1) as (link, radio):
+    async with running(peer, verifies_sign_in=True, releases=True, poll_standing_s=0.1) as (link, radio):
         await link.until(lambda _: radio.connections > 3, 5, "some connections")
     assert peer.count(responder.PIN) == 1
-    async with set_up(peer, pin="1111", checks_pin=True) as (integration, radio):
+    async with set_up(peer, pin="1111", verifies_sign_in=True) as (integration, radio):
         err = await fails(await open_link(integration))
         assert isinstance(err, AuthFailedError)
         assert not radio.open
@@ -101,7 +101,7 @@ async def test_the_pin_is_checked_once_for_each_set_up_where_that_is_wanted(capl
 
 async def test_a_mower_that_does_not_tell_its_pin_is_left_in_peace():
     peer = make_peer(needs_session=True)
-    async with running(peer, checks_pin=True) as (link, _):
+    async with running(peer, verifies_sign_in=True) as (link, _):
         assert link.latest.activity is Activity.DOCKED
     assert peer.memory.beeps == 0
 
