@@ -7,7 +7,7 @@ works, and a lock after several wrong PINs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from integrations.husqvarna_ble import frames, wire
 from integrations.husqvarna_ble.emulated_machine import Machine
@@ -24,7 +24,7 @@ BLOCKED_S = 300.0
 class Lock:
     """The PIN and what wrong ones have led to; one for the mower, over all connections."""
 
-    pin: int = 1234
+    pin: int = field(default=1234, repr=False)
     wrong: int = 0
     blocked_s: float = 0.0
     """Left of the time in which no PIN is taken."""
