@@ -54,13 +54,14 @@ from edge_agent.people import People, open_people
 from edge_agent.plugins import Plugins, open_plugins
 from edge_agent.recorder.recorder import Recorder
 from edge_agent.recorder.retention import Retention
-from edge_agent.runtime.admission import Admission, Source
+from edge_agent.runtime.admission import Admission
 from edge_agent.runtime.command_desk import LocalCommandDesk
 from edge_agent.runtime.commander import Commander
 from edge_agent.runtime.intake import Intake
 from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
+from edge_agent.runtime.ticket import Source
 from edge_agent.settings import EdgeSettings
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.relay_line import RelayLine

@@ -15,13 +15,16 @@ import structlog
 
 from core.domain import limits
 from core.domain.commands import FINAL, CommandResult, CommandStatus, EmergencyStop, does_advance, kind_of
+from core.domain.drive import DriveEnd
 from core.domain.errors import UnavailableError
 from core.domain.ids import CommandId, MowerId
 from core.storage.command_ledger import LedgerEntry
 from core.sync.messages import CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
-from edge_agent.runtime.admission import Admission, Refusal, Source, StopMark, Times
-from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution, FindLink
+from edge_agent.runtime.admission import Admission, Refusal, StopMark, Times
+from edge_agent.runtime.door import OpenLink
+from edge_agent.runtime.drive import DriveSeats, FindLink, Wait, wait_for
+from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution
 from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import (
@@ -29,6 +32,7 @@ from edge_agent.runtime.ticket import (
     INTERRUPTED,
     REMOVED,
     SEEN_ELSEWHERE,
+    Source,
     Submission,
     Ticket,
     nobody_asks,
@@ -79,13 +83,22 @@ class Commander:
         find_link: FindLink,
         on_result: OnResult,
         send_deadline_s: float = SEND_DEADLINE_S,
+        drive_wait: Wait = wait_for,
     ) -> None:
         self._ledger = ledger
         self._admission = admission
         self._clock = clock
         self._on_result = on_result
+        self.seats = DriveSeats(clock=clock, live=live, find_link=find_link, wait=drive_wait)
+        """Who drives by hand."""
         self._execution = Execution(
-            clock=clock, live=live, find_link=find_link, conclude=self._conclude, send_deadline_s=send_deadline_s
+            clock=clock,
+            live=live,
+            find_link=find_link,
+            conclude=self._conclude,
+            seats=self.seats,
+            begin_drive=self._begin_drive,
+            send_deadline_s=send_deadline_s,
         )
         self._desks: dict[MowerId, _Desk] = {}
         self._tickets: dict[CommandId, Ticket] = {}
@@ -143,6 +156,7 @@ class Commander:
         """The mower was removed: what runs and waits for it ends."""
         desk = self._desks.pop(mower_id, None)
         self._marks.pop(mower_id, None)
+        self.seats.end(mower_id, DriveEnd.REMOVED)
         if desk is not None:
             self._clear(desk, REMOVED)
             desk.arrived.set()
@@ -170,6 +184,7 @@ class Commander:
         ticket = Ticket(
             envelope=envelope,
             deadline=times.deadline if times is not None else now,
+            source=source,
             may_still=may_still,
             find_stranger=lambda: _reason(self._admission.find_stranger(envelope, source)),
         )
@@ -199,6 +214,7 @@ class Commander:
     def _halt(self, envelope: CommandEnvelope, times: Times | None, source: Source) -> None:
         """A stop was asked for. Whatever becomes of it, nothing that was given before it moves the mower now."""
         self._mark(envelope, times, source)
+        self.seats.end(envelope.mower_id, DriveEnd.STOP)
         desk = self._desks.get(envelope.mower_id)
         if desk is not None:
             self._clear(desk, CANCELLED_BY_STOP)
@@ -269,6 +285,24 @@ class Commander:
             desk.stopping.discard(ticket)
             if not desk.stopping:
                 desk.calm.set()
+
+    def _begin_drive(self, ticket: Ticket, link: OpenLink) -> None:
+        """The mower is in manual mode: somebody drives it from now on, and the next command has its turn."""
+        seat = self.seats.open(ticket, link)
+
+        async def drive(driven: Ticket) -> None:
+            await self._conclude(driven, CommandStatus.EXECUTED, await seat.run())
+
+        async def keep() -> None:
+            try:
+                await self._guard(drive, ticket)
+            finally:
+                self.seats.close(seat)
+
+        if self._group is None:  # the box is ending; its next life says that this was interrupted
+            self.seats.close(seat)
+            return
+        self._group.create_task(keep(), name=f"drive {ticket.envelope.mower_id}")
 
     async def _guard(self, execute: Callable[[Ticket], Awaitable[None]], ticket: Ticket) -> None:
         try:

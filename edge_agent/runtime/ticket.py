@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from core.domain.commands import CommandResult, CommandStatus
 from core.sync.messages import CommandEnvelope
+
+Source = Literal["relay", "local"]
+"""Whose command it is, and so whose clock its times are of and whose account it must name."""
 
 CANCELLED_BY_STOP = "cancelled by an emergency stop"
 REMOVED = "the mower was removed from the box"
@@ -30,6 +34,7 @@ class Ticket:
 
     envelope: CommandEnvelope
     deadline: float
+    source: Source = "relay"
     status: CommandStatus = CommandStatus.PENDING
     result: CommandResult | None = None
     """The last transition."""

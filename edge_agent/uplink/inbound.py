@@ -16,8 +16,7 @@ from core.mqtt.session import MqttMessage
 from core.sync.envelope import verify
 from core.sync.messages import Ack, Call, CommandEnvelope, Registrations, decode
 from core.sync.topics import DOWN_ACK, DOWN_CALL, DOWN_COMMAND, DOWN_REGISTRATIONS, DOWN_STOP, Topic, parse_topic
-from edge_agent.runtime.admission import Source
-from edge_agent.runtime.ticket import Submission
+from edge_agent.runtime.ticket import Source, Submission
 
 _log = structlog.get_logger(__name__)
 

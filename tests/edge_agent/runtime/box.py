@@ -17,12 +17,12 @@ from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.messages import CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
-from edge_agent.runtime.admission import Admission, Source
+from edge_agent.runtime.admission import Admission
 from edge_agent.runtime.commander import Commander
 from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.ledger import Ledger, SafeLedger
 from edge_agent.runtime.live import LiveStates
-from edge_agent.runtime.ticket import Submission
+from edge_agent.runtime.ticket import Source, Submission
 from tests.edge_agent.runtime.plugin import CAPABILITIES, FakeLink, state
 from tests.fakes.clock import ManualClock
 
