@@ -28,6 +28,7 @@ from core.sync.messages import Registrations
 from core.web.access_routes import access_routes
 from core.web.application import build_application
 from core.web.command_routes import command_routes
+from core.web.drive_routes import drive_routes
 from core.web.host_routes import HostInfo
 from core.web.identity_routes import identity_routes
 from core.web.mower_routes import mower_routes
@@ -45,6 +46,7 @@ from edge_agent.api.mower_routes import household_routes
 from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
+from edge_agent.commanding import make_commanding
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -54,11 +56,8 @@ from edge_agent.people import People, open_people
 from edge_agent.plugins import Plugins, open_plugins
 from edge_agent.recorder.recorder import Recorder
 from edge_agent.recorder.retention import Retention
-from edge_agent.runtime.admission import Admission
-from edge_agent.runtime.command_desk import LocalCommandDesk
-from edge_agent.runtime.commander import Commander
+from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.runtime.intake import Intake
-from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
 from edge_agent.runtime.ticket import Source
@@ -142,25 +141,18 @@ class _Box:
             rng=random.Random(secrets.randbits(64)),
             on_change=lambda status: self.keeper.note_door(status),  # noqa: PLW0108  (the keeper is made later)
         )
-        ledger = SafeLedger(store.command_ledger)
-        self.commander = Commander(
-            ledger=ledger,
-            admission=Admission(
-                clock=self.clock, account_of=self._account_of, capabilities=self.supervisor.capabilities
-            ),
+        commanding = make_commanding(
+            ledger=store.command_ledger,
             clock=self.clock,
             live=self.live,
-            find_link=self.supervisor.open_link,
-            on_result=self._on_result,
-        )
-        self.desk = LocalCommandDesk(
-            commander=self.commander,
-            ledger=ledger,
-            clock=self.clock,
+            supervisor=self.supervisor,
+            account_of=self._account_of,
             edge_id=lambda: EdgeId(self.identity.announced_id),
             capabilities=self.roster.capabilities,
             authorizer=people.authorizer,
+            on_result=self._on_result,
         )
+        self.commander, self.desk, self.drives = commanding.commander, commanding.desk, commanding.drives
         self._make_line()
         self._make_household()
         self._make_report(wall)
@@ -346,6 +338,7 @@ class _Box:
                 failed_registrations=(*self.roster.failed_registrations(), *self.fleet.refused()),
             ),
             submit=lambda envelope, source: self.commander.submit(envelope, source=source),
+            drive=lambda message: take_drive_message(self.commander.seats, message),
             states=self.live.all,
             account_id=self.people.account.require,
             on_registrations=self._on_registrations,
@@ -368,7 +361,7 @@ class _Box:
             verifier=people.identity,
             authorizer=people.authorizer,
             live_states=self.live,
-            drive_desk=None,
+            drive_desk=self.drives,
             clock=self.clock,
         )
         routes: list[Route] = [
@@ -376,7 +369,8 @@ class _Box:
             *access_routes(people.identity),
             *mower_routes(self.roster, people.authorizer),
             *household_routes(self.keeper),
-            *command_routes(self.desk, self.roster, people.authorizer, self.clock),
+            *command_routes(self.desk, self.roster, people.authorizer, self.clock, drives=self.drives),
+            *drive_routes(self.drives),
             *telemetry_routes(self.store, people.authorizer, self.clock),
             RealtimeSocket(parts).route(),
             *config_routes(self.plugins.entries, self.plugins.flows, self.plugins.loader),

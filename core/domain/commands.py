@@ -209,6 +209,14 @@ def confirm_timeout_s(command: Command, capabilities: Capabilities) -> float | N
     return None if ability is None else float(ability.confirm_timeout_s)
 
 
+def answer_timeout_s(command: Command, capabilities: Capabilities) -> float | None:
+    """How long after its acceptance a command may stay without a final result: a drive lives as long as its session."""
+    timeout_s = confirm_timeout_s(command, capabilities)
+    if timeout_s is None or not isinstance(command, ManualDrive):
+        return timeout_s
+    return timeout_s + limits.DRIVE_SESSION.total_seconds()
+
+
 def find_mistakes(command: Command, capabilities: Capabilities) -> tuple[Mistake, ...]:
     """Every value of the command outside what the mower takes; empty when all is well or it cannot do it."""
     match command:

@@ -21,7 +21,7 @@ from core.domain.errors import ForbiddenError, MowdeckError
 from core.domain.ids import CommandId, MowerId
 from core.domain.mower import Activity, Connectivity, MowerState
 from core.platform import fire_door
-from core.platform.integration import DrivableLink
+from core.platform.integration import DrivableLink, MowerLink
 from edge_agent.runtime.dead_man import DeadMan, Halt, Move, Over, Verdict
 from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.leash import run_until
@@ -38,6 +38,7 @@ STOP_LEAD_S = 0.1
 """An emergency stop has the link to itself for this long."""
 OCCUPIED = "somebody is driving the mower by hand"
 NO_SESSION = "no drive session is open"
+CANNOT_BE_DRIVEN = "the mower cannot be driven over this link"
 
 _HANDED_OVER = frozenset({DriveEnd.COMMAND, DriveEnd.STOP, DriveEnd.LEFT_MANUAL, DriveEnd.LINK_LOST, DriveEnd.REMOVED})
 """Ends after which something else has the mower, so that it is not taken out of manual mode here."""
@@ -166,7 +167,7 @@ class Seat:
         try:
             await run_until(
                 self.over,
-                lambda: self._drive(frame),
+                lambda: _drive(self._link.link, frame),
                 where=f"{self.mower_id} drive",
                 deadline_s=FRAME_DEADLINE_S,
                 close_deadline_s=FRAME_DEADLINE_S,
@@ -184,9 +185,6 @@ class Seat:
             sequence=self._sequence, linear=word.linear, angular=word.angular, ttl_ms=max(1, int(left_s * 1000.0))
         )
 
-    async def _drive(self, frame: DriveFrame) -> None:
-        await cast("DrivableLink", self._link.link).drive(frame)
-
     # -- the end
 
     async def _leave(self) -> None:
@@ -194,7 +192,8 @@ class Seat:
         it now. What cannot be told any more, the mower's own dead man does."""
         if self._end is DriveEnd.STOP:
             await self._wait(asyncio.Event(), STOP_LEAD_S)
-        if self._find_link(self.mower_id) is None or not await self._stand():
+        current = self._find_link(self.mower_id)  # after a lost link perhaps another one to the same mower
+        if current is None or not hasattr(current.link, "drive") or not await self._stand(current.link):
             return
         state = self._live.get(self.mower_id)
         is_manual = state is not None and state.activity is Activity.MANUAL
@@ -208,10 +207,10 @@ class Seat:
         finally:
             undo()
 
-    async def _stand(self) -> bool:
+    async def _stand(self, link: MowerLink) -> bool:
         for _ in range(STAND_TRIES):
             frame = self._frame_of(Halt(reason=""))
-            if await self._try(lambda frame=frame: self._drive(frame), "stand"):  # type: ignore[misc]
+            if await self._try(lambda frame=frame: _drive(link, frame), "stand"):  # type: ignore[misc]
                 return True
         return False
 
@@ -225,6 +224,10 @@ class Seat:
             _log.warning("the end of a drive was not told", mower_id=self.mower_id, what=what, code=err.code)
             return False
         return True
+
+
+async def _drive(link: MowerLink, frame: DriveFrame) -> None:
+    await cast("DrivableLink", link).drive(frame)
 
 
 def _note_left(left: asyncio.Event, state: MowerState) -> None:

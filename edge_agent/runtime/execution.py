@@ -29,7 +29,7 @@ from core.domain.ids import MowerId
 from core.domain.mower import Connectivity, MowerState
 from core.platform.integration import Outcome
 from edge_agent.runtime.door import OpenLink
-from edge_agent.runtime.drive import DriveSeats, FindLink
+from edge_agent.runtime.drive import CANNOT_BE_DRIVEN, DriveSeats, FindLink
 from edge_agent.runtime.leash import run_until
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import OFFLINE, RIGHT_LOST, UNCONFIRMED, Ticket
@@ -43,8 +43,6 @@ STOP_TRIES = 2
 
 _INVISIBLE = (SetSpeed, SetSchedule, SkipNext, ResetBladeUsage, FindMower)
 """Commands whose effect no state shows: only the mower's own word confirms them."""
-
-CANNOT_BE_DRIVEN = "the mower cannot be driven over this link"
 
 Conclude = Callable[[Ticket, CommandStatus, str | None], Awaitable[None]]
 BeginDrive = Callable[[Ticket, OpenLink], None]

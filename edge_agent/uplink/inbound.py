@@ -10,12 +10,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.domain.clock import Clock
 from core.domain.commands import CommandResult, CommandStatus, EmergencyStop
-from core.domain.errors import MalformedMessageError, SignatureError, UnavailableError
+from core.domain.errors import ForbiddenError, MalformedMessageError, SignatureError, UnavailableError
 from core.domain.ids import EdgeId
 from core.mqtt.session import MqttMessage
-from core.sync.envelope import verify
-from core.sync.messages import Ack, Call, CommandEnvelope, Registrations, decode
-from core.sync.topics import DOWN_ACK, DOWN_CALL, DOWN_COMMAND, DOWN_REGISTRATIONS, DOWN_STOP, Topic, parse_topic
+from core.sync.envelope import verify, verify_drive
+from core.sync.messages import Ack, Call, CommandEnvelope, DriveMessage, Registrations, decode
+from core.sync.topics import (
+    DOWN_ACK,
+    DOWN_CALL,
+    DOWN_COMMAND,
+    DOWN_DRIVE,
+    DOWN_REGISTRATIONS,
+    DOWN_STOP,
+    Topic,
+    parse_topic,
+)
 from edge_agent.runtime.ticket import Source, Submission
 
 _log = structlog.get_logger(__name__)
@@ -23,6 +32,8 @@ _log = structlog.get_logger(__name__)
 RETAINED = "a command that the broker had kept is never carried out"
 
 Submit = Callable[[CommandEnvelope, Source], Awaitable[Submission]]
+Drive = Callable[[DriveMessage], None]
+"""Takes a joystick frame or the end of a drive, without waiting; ForbiddenError when no such session is open."""
 
 
 class Inbound:
@@ -35,6 +46,7 @@ class Inbound:
         keys: Mapping[str, Ed25519PublicKey],
         clock: Clock,
         submit: Submit,
+        drive: Drive,
         put_result: Callable[[CommandResult], None],
         on_ack: Callable[[Ack], None],
         on_registrations: Callable[[Registrations], None],
@@ -44,6 +56,7 @@ class Inbound:
         self._keys = keys
         self._clock = clock
         self._submit = submit
+        self._drive = drive
         self._put_result = put_result
         self._on_ack = on_ack
         self._on_registrations = on_registrations
@@ -63,11 +76,15 @@ class Inbound:
             self._refuse("malformed", message, err.detail)
         except UnavailableError as err:
             self._refuse("not-ready", message, err.detail)
+        except ForbiddenError as err:
+            self._refuse("no-drive-session", message, err.detail)
 
     async def _dispatch(self, where: Topic, message: MqttMessage) -> None:
         match where.branch:
             case _ if where.branch in {DOWN_COMMAND, DOWN_STOP}:
                 await self._take_command(where, message)
+            case _ if where.branch == DOWN_DRIVE:
+                self._take_drive(where, message)
             case _ if where.branch == DOWN_ACK:
                 self._on_ack(decode(message.payload, Ack))
             case _ if where.branch == DOWN_REGISTRATIONS:
@@ -93,6 +110,16 @@ class Inbound:
         submission = await self._submit(envelope, "relay")
         if submission.is_untold and submission.result is not None:
             self._put_result(submission.result)
+
+    def _take_drive(self, where: Topic, message: MqttMessage) -> None:
+        if message.retained:
+            self._refuse("retained", message, "a joystick frame that the broker had kept")
+            return
+        drive = verify_drive(message.payload, self._keys)
+        if drive.edge_id != self._edge_id or drive.mower_id != where.tail:
+            self._refuse("misdirected", message, "the frame names another box or mower")
+            return
+        self._drive(drive)
 
     def _take_call(self, call: Call, message: MqttMessage) -> None:
         if message.retained:

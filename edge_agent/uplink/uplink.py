@@ -28,6 +28,7 @@ from core.sync.topics import (
     DOWN_ACK,
     DOWN_CALL,
     DOWN_COMMAND,
+    DOWN_DRIVE,
     DOWN_REGISTRATIONS,
     DOWN_STOP,
     UP_HELLO,
@@ -40,7 +41,7 @@ from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.uplink.calls import Calls
 from edge_agent.uplink.connection import consume, run_together
 from edge_agent.uplink.facts import BoxFacts, UplinkStatus, pinned_keys
-from edge_agent.uplink.inbound import Inbound, Submit
+from edge_agent.uplink.inbound import Drive, Inbound, Submit
 from edge_agent.uplink.journal_pump import JournalPump
 from edge_agent.uplink.live_lane import LiveLane
 from edge_agent.uplink.outbox import Outbox
@@ -72,6 +73,7 @@ class Uplink:
         random: Callable[[], float],
         facts: Callable[[], BoxFacts],
         submit: Submit,
+        drive: Drive,
         states: Callable[[], dict[MowerId, MowerState]],
         account_id: Callable[[], AccountId],
         on_registrations: Callable[[Registrations], Awaitable[None]],
@@ -106,6 +108,7 @@ class Uplink:
             keys=pinned_keys(link),
             clock=clock,
             submit=submit,
+            drive=drive,
             put_result=self._outbox.put_result,
             on_ack=self._on_ack,
             on_registrations=self._on_registrations,
@@ -203,7 +206,7 @@ class Uplink:
                     topic(self._edge_id, UP_JOURNAL), data, qos=1, timeout_s=BATCH_DEADLINE_S
                 ),
             )
-            branches = (DOWN_ACK, DOWN_COMMAND, DOWN_STOP, DOWN_REGISTRATIONS, DOWN_CALL)
+            branches = (DOWN_ACK, DOWN_COMMAND, DOWN_STOP, DOWN_DRIVE, DOWN_REGISTRATIONS, DOWN_CALL)
             await session.subscribe(*(topic_filter(branch, self._edge_id) for branch in branches))
             await session.publish(will.topic, self._say_status(is_online=True), qos=1, retain=True)
             self._session, self._pump = session, pump

@@ -37,6 +37,7 @@ from core.sync.messages import (
 from core.sync.topics import DOWN_ACK, DOWN_COMMAND, parse_topic, topic
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
+from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.uplink import Uplink
 from tests.edge_agent.runtime.box import MOWER, OURS, CommandBox
@@ -190,6 +191,7 @@ class LineWorld:
             random=random.Random(1).random,
             facts=lambda: BoxFacts(name=self.name, version="0.1", mowers=(item,)),
             submit=lambda envelope, source: self.box.commander.submit(envelope, source=source),
+            drive=lambda message: take_drive_message(self.box.commander.seats, message),
             states=lambda: self.box.live.all(),
             account_id=lambda: OURS,
             on_registrations=on_registrations,
