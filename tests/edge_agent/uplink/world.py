@@ -20,10 +20,11 @@ from core.mqtt.session import MqttMessage, MqttSession, open_session
 from core.storage.telemetry_store import DirectoryEntry
 from core.sync import linking
 from core.sync.batch import decode_batch
-from core.sync.envelope import public_jwk, sign
+from core.sync.envelope import public_jwk, sign, sign_drive
 from core.sync.messages import (
     Ack,
     CommandEnvelope,
+    DriveMessage,
     Hello,
     InventoryItem,
     Registrations,
@@ -34,9 +35,10 @@ from core.sync.messages import (
     decode,
     encode,
 )
-from core.sync.topics import DOWN_ACK, DOWN_COMMAND, parse_topic, topic
+from core.sync.topics import DOWN_ACK, DOWN_COMMAND, DOWN_DRIVE, parse_topic, topic
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
+from edge_agent.runtime.drive import wait_for
 from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.uplink import Uplink
@@ -122,6 +124,9 @@ class FakeRelay:
     async def command(self, envelope: CommandEnvelope, branch: str = DOWN_COMMAND, *, retain: bool = False) -> None:
         await self.say(branch, sign(envelope, self.key, "k"), MOWER, retain=retain)
 
+    async def drive(self, message: DriveMessage, *, tail: str = MOWER, retain: bool = False) -> None:
+        await self.say(DOWN_DRIVE, sign_drive(message, self.key, "k"), tail, retain=retain)
+
     def messages(self, branch: str) -> list[MqttMessage]:
         return [message for message in self.heard if parse_topic(message.topic).branch == branch]
 
@@ -206,6 +211,7 @@ class RealTimeBox(CommandBox):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.clock = SystemClock()  # type: ignore[assignment]
+        self.wait = wait_for  # type: ignore[assignment]
 
 
 @asynccontextmanager
