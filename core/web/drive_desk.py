@@ -26,7 +26,7 @@ from core.domain.errors import (
     NotFoundError,
     RateLimitedError,
 )
-from core.domain.ids import CommandId, MowerId
+from core.domain.ids import AccountId, CommandId, MowerId
 from core.identity.principal import Principal
 from core.web.ports import DriveHost
 from core.web.rate import RateLimiter
@@ -42,6 +42,7 @@ BURST = 10.0
 class _Bond:
     """A session and the one connection that it is driven over."""
 
+    account_id: AccountId
     session: DriveSession
     connection_id: str
 
@@ -76,7 +77,7 @@ class DrivingDesk:
         async with asyncio.timeout(frame.ttl_ms / 1000.0):
             session = await self._own_session(who, mower_id)
             await self._demand_right(who, session)
-            self._bind(session, connection_id)
+            self._bind(who.account_id, session, connection_id)
             await self._host.steer(session, self._stamped(frame))
 
     async def close(self, connection_id: str) -> None:
@@ -84,7 +85,15 @@ class DrivingDesk:
         for mower_id, bond in list(self._bonds.items()):
             if bond.connection_id == connection_id:
                 del self._bonds[mower_id]
-                await self._try_end(bond.session, DriveEnd.DISCONNECTED)
+                if not await self._is_over(bond):
+                    await self._try_end(bond.session, DriveEnd.DISCONNECTED)
+
+    async def _is_over(self, bond: _Bond) -> bool:
+        try:
+            current = await self._host.session(bond.account_id, bond.session.mower_id)
+        except MowdeckError:  # nobody can say: then it is ended once more
+            return False
+        return current is None or current.session_id != bond.session.session_id
 
     async def _own_session(self, who: Principal, mower_id: MowerId) -> DriveSession:
         session = await self._host.session(who.account_id, mower_id)
@@ -98,13 +107,13 @@ class DrivingDesk:
             await self._try_end(session, DriveEnd.RIGHT_LOST)
             raise ForbiddenError(DriveEnd.RIGHT_LOST.value)
 
-    def _bind(self, session: DriveSession, connection_id: str) -> None:
+    def _bind(self, account_id: AccountId, session: DriveSession, connection_id: str) -> None:
         bond = self._bonds.get(session.mower_id)
         if bond is not None and bond.session.session_id == session.session_id:
             if bond.connection_id != connection_id:
                 raise ForbiddenError("the drive session belongs to another connection")
             return
-        self._bonds[session.mower_id] = _Bond(session=session, connection_id=connection_id)
+        self._bonds[session.mower_id] = _Bond(account_id=account_id, session=session, connection_id=connection_id)
 
     def _stamped(self, frame: DriveFrame) -> DriveFrame:
         """The time on the way from here on can be told, also for a client that does not say when it sent."""

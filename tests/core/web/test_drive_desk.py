@@ -176,7 +176,9 @@ async def test_who_drives(world: World) -> None:
     assert (await world.get(path, STRANGER)).status == 404
 
 
-@pytest.mark.parametrize(("who", "why", "detail"), [(OWNER, DriveEnd.DRIVER, ""), (VIEWER, DriveEnd.PERSON, VIEWER.name)])
+@pytest.mark.parametrize(
+    ("who", "why", "detail"), [(OWNER, DriveEnd.DRIVER, ""), (VIEWER, DriveEnd.PERSON, VIEWER.name)]
+)
 async def test_whoever_may_stop_a_mower_may_end_a_drive(
     world: World, who: Principal, why: DriveEnd, detail: str
 ) -> None:
