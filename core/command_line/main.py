@@ -13,6 +13,7 @@ import typer
 from core.command_line.account import register, sign_in, sign_out
 from core.command_line.command import command
 from core.command_line.demo import demo
+from core.command_line.drive import drive
 from core.command_line.link import link
 from core.command_line.mowers import mowers
 from core.command_line.watch import watch
@@ -40,7 +41,7 @@ def build(arguments: list[str]) -> typer.Typer:
     ) -> None:
         """Robot mowers of many brands from one place."""
 
-    for function in (register, sign_in, sign_out, link, mowers, watch, command, demo):
+    for function in (register, sign_in, sign_out, link, mowers, watch, command, drive, demo):
         app.command()(function)
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
