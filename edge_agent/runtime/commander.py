@@ -292,6 +292,7 @@ class Commander:
 
         async def drive(driven: Ticket) -> None:
             await self._conclude(driven, CommandStatus.EXECUTED, await seat.run())
+            await seat.leave()
 
         async def keep() -> None:
             try:

@@ -34,6 +34,8 @@ FRAME_DEADLINE_S = 1.0
 """A link that has not taken a frame by then has lost its mower, which stands by its own dead man."""
 STAND_TRIES = 2
 """How often the mower is told to stand at the end: standing twice does no harm."""
+LEAVE_S = 5.0
+"""Until a mower that was told to leave manual mode has shown it; what follows the drive waits for that."""
 STOP_LEAD_S = 0.1
 """An emergency stop has the link to itself for this long."""
 OCCUPIED = "somebody is driving the mower by hand"
@@ -67,7 +69,7 @@ class Seat:
         self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why it ended, in words, as soon as it has; the mower is told to stand after that."""
         self.empty = asyncio.Event()
-        """The mower was told, and the end is written down."""
+        """The mower was told, the end is written down, and whatever follows may have the mower."""
         self._end: DriveEnd | None = None
         self._link = link
         self._clock = clock
@@ -120,13 +122,13 @@ class Seat:
         self._news.set()
 
     async def run(self) -> str:
-        """Until the session is over and the mower was told to stand; why it ended."""
+        """Until the session is over and the mower was told to stand; why it ended. Then it has to `leave`."""
         undo = self._live.subscribe(self._look, only=self.mower_id)
         try:
             await self._follow()
         finally:
             undo()
-        await self._leave()
+        await self._halt()
         return self.over.result()
 
     # -- while it lasts
@@ -187,14 +189,16 @@ class Seat:
 
     # -- the end
 
-    async def _leave(self) -> None:
-        """The mower is told to stand, whatever the reason, and taken out of manual mode unless something else has
-        it now. What cannot be told any more, the mower's own dead man does."""
+    async def _halt(self) -> None:
+        """The mower is told to stand, whatever the reason. What cannot be told any more, its own dead man does."""
         if self._end is DriveEnd.STOP:
             await self._wait(asyncio.Event(), STOP_LEAD_S)
         current = self._find_link(self.mower_id)  # after a lost link perhaps another one to the same mower
-        if current is None or not hasattr(current.link, "drive") or not await self._stand(current.link):
-            return
+        if current is not None and hasattr(current.link, "drive"):
+            await self._stand(current.link)
+
+    async def leave(self) -> None:
+        """Takes the mower out of manual mode, unless something else has it now, and waits until that shows."""
         state = self._live.get(self.mower_id)
         is_manual = state is not None and state.activity is Activity.MANUAL
         if self._end in _HANDED_OVER or not is_manual or self._link.capabilities.pause_mow is None:
@@ -203,16 +207,15 @@ class Seat:
         undo = self._live.subscribe(lambda _, state: _note_left(left, state), only=self.mower_id)
         try:
             if await self._try(lambda: self._link.link.send(PauseMow()), "leave manual mode"):
-                await self._wait(left, self._link.capabilities.pause_mow.confirm_timeout_s)
+                await self._wait(left, LEAVE_S)
         finally:
             undo()
 
-    async def _stand(self, link: MowerLink) -> bool:
+    async def _stand(self, link: MowerLink) -> None:
         for _ in range(STAND_TRIES):
             frame = self._frame_of(Halt(reason=""))
             if await self._try(lambda frame=frame: _drive(link, frame), "stand"):  # type: ignore[misc]
-                return True
-        return False
+                return
 
     async def _try(self, work: Callable[[], Awaitable[object]], what: str) -> bool:
         where = f"{self.mower_id} {what}"

@@ -30,7 +30,7 @@ from core.domain.errors import IntegrationError
 from core.domain.events import MowerEvent
 from core.domain.ids import is_safe_id
 from core.domain.limits import CLOSE_DEADLINE_S, REPORTS_PER_S
-from core.domain.mower import MOVING, MowerDescription, MowerState
+from core.domain.mower import MOVING, Activity, MowerDescription, MowerState
 from core.platform.integration import (
     DrivableLink,
     Integration,
@@ -353,6 +353,9 @@ class IntegrationContract:
             await running.watch(ability.motor_timeout_s + QUIET_S)
             await running.until(lambda s: not s.speed_mps, 5.0, "standing without a frame")
             assert all(state.blades_on is not True for state in running.states)
+            if running.link.capabilities.pause_mow is not None:
+                assert (await running.link.send(commands.PauseMow())).kind == "accepted"
+                await running.until(lambda s: s.activity is not Activity.MANUAL, 10.0, "out of manual mode")
 
     async def test_a_link_is_never_reopened(self, integration: Integration, mower: MowerDescription) -> None:
         async with run_link(integration, mower) as running:
