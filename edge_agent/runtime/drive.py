@@ -206,7 +206,7 @@ class Seat:
         left = asyncio.Event()
         undo = self._live.subscribe(lambda _, state: _note_left(left, state), only=self.mower_id)
         try:
-            if await self._try(lambda: self._link.link.send(PauseMow()), "leave manual mode"):
+            if await self._try(lambda: self._link.link.send(PauseMow()), "leave manual mode", LEAVE_S):
                 await self._wait(left, LEAVE_S)
         finally:
             undo()
@@ -214,15 +214,13 @@ class Seat:
     async def _stand(self, link: MowerLink) -> None:
         for _ in range(STAND_TRIES):
             frame = self._frame_of(Halt(reason=""))
-            if await self._try(lambda frame=frame: _drive(link, frame), "stand"):  # type: ignore[misc]
+            if await self._try(lambda frame=frame: _drive(link, frame), "stand", FRAME_DEADLINE_S):  # type: ignore[misc]
                 return
 
-    async def _try(self, work: Callable[[], Awaitable[object]], what: str) -> bool:
+    async def _try(self, work: Callable[[], Awaitable[object]], what: str, deadline_s: float) -> bool:
         where = f"{self.mower_id} {what}"
         try:
-            await fire_door.call(
-                work, where=where, deadline_s=limits.CLOSE_DEADLINE_S, close_deadline_s=FRAME_DEADLINE_S
-            )
+            await fire_door.call(work, where=where, deadline_s=deadline_s, close_deadline_s=FRAME_DEADLINE_S)
         except MowdeckError as err:
             _log.warning("the end of a drive was not told", mower_id=self.mower_id, what=what, code=err.code)
             return False

@@ -89,7 +89,7 @@ class World:
             self.faults.append("moved longer than the driver's newest frame holds")
 
     def obey(self, command: Command) -> None:
-        if isinstance(command, StartMow):
+        if isinstance(command, StartMow) and self.box.commander.seats.session(MOWER) is not None:
             self.faults.append("a rival's command reached the mower during a drive")
 
     def close(self) -> None:
@@ -166,6 +166,8 @@ class World:
             case "link":
                 if number < 2:
                     self.close()
+                    if isinstance(link, WatchedLink):
+                        link.drive_gate.set()  # what hung on a lost link ends with it
                 if number == 0:
                     self.box.link = None
                 elif number == 1 or link is None:
