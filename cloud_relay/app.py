@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry
 from cloud_relay.broker.port import Broker
 from cloud_relay.broker_choice import make_broker
 from cloud_relay.care import Chore, run_chores
+from cloud_relay.commands.cancellations import Cancellations
 from cloud_relay.commands.ledger import CommandLedger
 from cloud_relay.commands.service import CommandService
-from cloud_relay.driving import QoS, RelayDriveHost
+from cloud_relay.commands.tenure import Tenure
+from cloud_relay.driving import RelayDriveHost
 from cloud_relay.edges.links import Endpoint, Links
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
@@ -32,6 +34,7 @@ from cloud_relay.fleet.rights import Rights
 from cloud_relay.fleet.sites import Sites
 from cloud_relay.gateway import Gateway
 from cloud_relay.ingest.ingest import Ingest, Listeners
+from cloud_relay.outgoing import Outgoing
 from cloud_relay.people import open_people
 from cloud_relay.process import ending_by_signal, failures_of
 from cloud_relay.routes import RouteParts, relay_routes
@@ -45,8 +48,6 @@ from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, UserId
 from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
-from core.sync import topics
-from core.sync.messages import Ack, Registrations, encode
 from core.web.application import build_application
 from core.web.drive_desk import DrivingDesk
 from core.web.host_routes import HostInfo
@@ -128,11 +129,12 @@ class Relay:
         self._metrics = CollectorRegistry()
         self._hub = RealtimeHub(clock=clock, registry=self._metrics)
         self._presence = Presence(clock)
+        self._outgoing = Outgoing(lambda: self._gateway)
         self._rights = Rights(people.authorizer)
         self._hierarchy = Hierarchy(TupleWriter("fleet"), people.grants_changed.notify)
         self._sites = Sites(database=people.database, hierarchy=self._hierarchy, clock=clock)
         self._groups = Groups(database=people.database, hierarchy=self._hierarchy, clock=clock)
-        self._registrar = Registrar(database=people.database, clock=clock, publish=self._publish_registrations)
+        self._registrar = Registrar(database=people.database, clock=clock, publish=self._outgoing.registrations)
         self._mowers = self._make_mowers()
         self._inventory = self._make_inventory()
         self._catalog = FleetCatalog(database=people.database, is_online=self._presence.is_online)
@@ -145,9 +147,13 @@ class Relay:
             admit=self.registry.admit,
         )
         self._ledger = CommandLedger(people.database)
-        self._drive_host = RelayDriveHost(ledger=self._ledger, key=key, publish=self._publish_drive, clock=clock)
+        self._drive_host = RelayDriveHost(ledger=self._ledger, key=key, publish=self._outgoing.drive, clock=clock)
         self._drives = DrivingDesk(host=self._drive_host, authorizer=people.authorizer, clock=clock)
+        self._tenure = Tenure(people.rights, people.identity.sessions.find_ended)
         self._desk = self._make_desk()
+        self._cancellations = Cancellations(
+            ledger=self._ledger, tenure=self._tenure, key=key, publish=self._outgoing.cancel, clock=clock
+        )
         self._ingest = self._make_ingest()
         self._gateway = Gateway(
             address=broker.address,
@@ -192,7 +198,7 @@ class Relay:
                 let_in=broker.put_edge,
                 make_only=broker.sync_edges,
                 throw_out=broker.remove_edge,
-                clear=self._clear_retained,
+                clear=self._outgoing.clear_retained,
             ),
             clock=self._clock,
             on_ended=self._forget_edge,
@@ -202,9 +208,10 @@ class Relay:
         return CommandService(
             ledger=self._ledger,
             catalog=self._catalog,
+            tenure=self._tenure,
             key=self._key,
-            publish=self._publish_command,
-            publish_stop=self._publish_stop,
+            publish=self._outgoing.command,
+            publish_stop=self._outgoing.stop,
             announce=self._announce_result,
             clock=self._clock,
         )
@@ -220,7 +227,7 @@ class Relay:
                 publish_state=self._hub.publish_state,
                 on_event=self._publish_event,
             ),
-            publish_ack=self._publish_ack,
+            publish_ack=self._outgoing.ack,
             clock=self._clock,
             registry=self._metrics,
         )
@@ -237,6 +244,7 @@ class Relay:
             broker,
             group.create_task(self._gateway.run(), name="gateway"),
             group.create_task(self._desk.run(), name="command desk"),
+            group.create_task(self._cancellations.run(), name="cancellations"),
             group.create_task(self._ingest.run(), name="ingest"),
             group.create_task(run_chores(self._chores()), name="chores"),
         ]
@@ -259,6 +267,7 @@ class Relay:
         hour_s = 3600.0
         return (
             Chore(name="silent commands", every_s=5, work=self._desk.sweep),
+            Chore(name="lost rights", every_s=5, work=self._cancellations.check),
             Chore(name="broker's door", every_s=10, work=self.registry.mend_door),
             Chore(name="link requests", every_s=60, work=self._links.tidy),
             Chore(name="old commands", every_s=hour_s, work=self._retain_commands),
@@ -335,8 +344,9 @@ class Relay:
         def changed(subjects: frozenset[str] | None) -> None:
             self._hub.grants_changed(None if subjects is None else {UserId(one) for one in subjects})
 
-        self._people.grants_changed.subscribe(changed)
-        self._people.sessions_ended.subscribe(sign_out)
+        for notifier, listener in ((self._people.grants_changed, changed), (self._people.sessions_ended, sign_out)):
+            notifier.subscribe(listener)
+            notifier.subscribe(self._cancellations.recheck)
 
     def _announce_result(self, account_id: AccountId, result: CommandResult) -> None:
         self._drive_host.note_result(result)
@@ -346,24 +356,6 @@ class Relay:
         self, _edge_id: EdgeId, account_id: AccountId, mower_id: MowerId, event: MowerEvent
     ) -> None:
         self._hub.publish_event(account_id, mower_id, event)
-
-    async def _publish_registrations(self, edge_id: EdgeId, message: Registrations) -> None:
-        await self._gateway.publish(edge_id, topics.DOWN_REGISTRATIONS, None, encode(message), retain=True)
-
-    async def _publish_command(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes) -> None:
-        await self._gateway.publish(edge_id, topics.DOWN_COMMAND, mower_id, signed)
-
-    async def _publish_stop(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes) -> None:
-        await self._gateway.publish_stop(edge_id, mower_id, signed)
-
-    async def _publish_drive(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes, qos: QoS) -> None:
-        await self._gateway.publish(edge_id, topics.DOWN_DRIVE, mower_id, signed, qos=qos)
-
-    async def _publish_ack(self, edge_id: EdgeId, ack: Ack) -> None:
-        await self._gateway.publish(edge_id, topics.DOWN_ACK, None, encode(ack))
-
-    async def _clear_retained(self, edge_id: EdgeId) -> None:
-        await self._gateway.clear_retained(edge_id)
 
     def _forget_edge(self, edge_id: EdgeId) -> None:
         self._ingest.forget(edge_id)

@@ -339,6 +339,7 @@ class _Box:
             ),
             submit=lambda envelope, source: self.commander.submit(envelope, source=source),
             drive=lambda message: take_drive_message(self.commander.seats, message),
+            cancel=self.commander.cancel,
             states=self.live.all,
             account_id=self.people.account.require,
             on_registrations=self._on_registrations,

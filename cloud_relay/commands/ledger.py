@@ -10,7 +10,8 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from cloud_relay.commands.tables import COMMANDS
+from cloud_relay.commands.tables import COMMAND_SESSIONS, COMMANDS
+from cloud_relay.commands.tenure import OpenCommand
 from core.domain import limits
 from core.domain.commands import NO_ANSWER, Command, CommandResult, CommandStatus, IssuedBy, ManualDrive, does_advance
 from core.domain.errors import NotFoundError
@@ -24,6 +25,7 @@ ANSWER_GRACE = timedelta(seconds=30)
 OUTCOME_UNKNOWN = "accepted by the box, which has not said how it ended"
 """Reason of a command that stays `accepted`: what became of it is not known, and not made up."""
 SWEEP_ROWS = 500
+OPEN = (CommandStatus.PENDING.value, CommandStatus.ACCEPTED.value)
 
 _MANUAL_DRIVE = msgspec.json.encode(ManualDrive()).decode()
 _COMMAND: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
@@ -36,8 +38,10 @@ class CommandLedger:
     def __init__(self, database: RelationalDatabase) -> None:
         self._database = database
 
-    async def add(self, envelope: CommandEnvelope, *, confirm_timeout_s: float) -> CommandView:
-        """Writes an issued command as pending."""
+    async def add(
+        self, envelope: CommandEnvelope, *, confirm_timeout_s: float, session_id: str | None = None
+    ) -> CommandView:
+        """Writes an issued command as pending; `session_id` is a person's sign-in."""
         row = {
             "command_id": envelope.command_id,
             "account_id": envelope.account_id,
@@ -55,6 +59,9 @@ class CommandLedger:
         }
         async with self._database.write() as connection:
             await connection.execute(COMMANDS.insert().values(**row))
+            if session_id is not None:
+                sign_in = {"command_id": envelope.command_id, "session_id": session_id}
+                await connection.execute(COMMAND_SESSIONS.insert().values(**sign_in))
         return pending_view(envelope)
 
     async def advance(self, result: CommandResult, *, now: datetime, edge_id: EdgeId | None = None) -> AccountId | None:
@@ -72,6 +79,19 @@ class CommandLedger:
                 change.values(status=result.status.value, reason=reason, updated_at=min(result.at, now))
             )
             return AccountId(row.account_id)
+
+    async def open(self, now: datetime, *, after: CommandId | None, limit: int) -> Sequence[OpenCommand]:
+        """Commands of all accounts that have neither ended nor expired, oldest first, issued after `after`."""
+        query = (
+            sa.select(COMMANDS, COMMAND_SESSIONS.c.session_id)
+            .outerjoin(COMMAND_SESSIONS, COMMAND_SESSIONS.c.command_id == COMMANDS.c.command_id)
+            .where(COMMANDS.c.status.in_(OPEN), COMMANDS.c.expires_at > now)
+        )
+        if after is not None:
+            query = query.where(COMMANDS.c.command_id > after)
+        async with self._database.read() as connection:
+            rows = await connection.execute(query.order_by(COMMANDS.c.command_id).limit(limit))
+            return [_open(row) for row in rows]
 
     async def get(self, account_id: AccountId, command_id: CommandId) -> CommandView:
         async with self._database.read() as connection:
@@ -187,6 +207,19 @@ def pending_view(envelope: CommandEnvelope) -> CommandView:
 
 async def _row(connection: AsyncConnection, which: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
     return (await connection.execute(sa.select(COMMANDS).where(which))).one_or_none()
+
+
+def _open(row: sa.Row[Any]) -> OpenCommand:
+    return OpenCommand(
+        command_id=row.command_id,
+        account_id=row.account_id,
+        edge_id=row.edge_id,
+        mower_id=row.mower_id,
+        command=_COMMAND.decode(row.command),
+        issued_by=_ISSUED_BY.decode(row.issued_by),
+        session_id=row.session_id,
+        expires_at=row.expires_at,
+    )
 
 
 def _view(row: sa.Row[Any]) -> CommandView:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import structlog
 
 from cloud_relay.commands.ledger import CommandLedger, pending_view
+from cloud_relay.commands.tenure import OpenCommand, Tenure
 from cloud_relay.edges.signing_key import SigningKey
 from core.domain.clock import Clock
 from core.domain.commands import (
@@ -27,6 +28,7 @@ from core.domain.commands import (
 )
 from core.domain.errors import (
     ConflictError,
+    ForbiddenError,
     InvalidInputError,
     MowdeckError,
     NotPublishedError,
@@ -66,13 +68,15 @@ class _Late:
 
 
 class CommandService:
-    """Implements `CommandDesk`. Authorisation has happened before."""
+    """Implements `CommandDesk`. Authorisation has happened before; what may wait in a box's queue is checked once
+    more when it is written down, so that no right is lost unnoticed between the two."""
 
     def __init__(
         self,
         *,
         ledger: CommandLedger,
         catalog: MowerCatalog,
+        tenure: Tenure,
         key: SigningKey,
         publish: Publish,
         publish_stop: Publish,
@@ -83,6 +87,7 @@ class CommandService:
         """`publish_stop` uses the emergency lane: a connection of its own that waits behind nothing."""
         self._ledger = ledger
         self._catalog = catalog
+        self._tenure = tenure
         self._key = key
         self._publish = publish
         self._publish_stop = publish_stop
@@ -106,8 +111,9 @@ class CommandService:
     async def submit(
         self, who: Principal, mower_id: MowerId, command: Command, *, time_to_live: timedelta, correlation_id: str
     ) -> CommandView:
-        """Issues the command. NotFoundError (mower), InvalidInputError (values), ConflictError (it cannot do it, or
-        has no box), NotPublishedError (the row is then failed; nothing is sent later)."""
+        """Issues the command; it expires with its giver's right at the latest. NotFoundError (mower),
+        InvalidInputError (values), ConflictError (it cannot do it, or has no box), ForbiddenError (the right was lost
+        just now), NotPublishedError (the row is then failed; nothing is sent later)."""
         mower = await self._catalog.mower(who.account_id, mower_id)
         if mower.edge_id is None:
             raise ConflictError("no box is linked for this mower", hint="Link its box to this account again.")
@@ -117,18 +123,42 @@ class CommandService:
         mistakes = find_mistakes(command, mower.capabilities)
         if mistakes:
             raise InvalidInputError(mistakes=mistakes)
-        envelope = self._envelope(who, mower_id, mower.edge_id, command, time_to_live, correlation_id)
+        now = self._clock.now()
+        expires_at = now + time_to_live
+        if priority_of(command) is not Priority.EMERGENCY:  # a stop waits for nothing
+            expires_at = min(expires_at, await self._tenure.end_of(who, mower_id, command))
+        envelope = self._envelope(who, mower_id, mower.edge_id, command, now, expires_at, correlation_id)
         signed = sign(envelope, self._key.private, self._key.key_id)
         if envelope.priority is Priority.EMERGENCY:
             return await self._submit_stop(envelope, signed, confirm_s)
-        view = await self._ledger.add(envelope, confirm_timeout_s=confirm_s)
+        session_id = who.session_id if who.kind == "user" else None
+        view = await self._ledger.add(envelope, confirm_timeout_s=confirm_s, session_id=session_id)
         try:
+            await self._demand_still(envelope, session_id)
             await self._publish(envelope.edge_id, mower_id, signed)
-        except NotPublishedError:
+        except (UnavailableError, StorageError):  # NotPublishedError is one: none of them sent anything
             await self._fail(envelope)
             raise
         _log_issued(envelope)
         return view
+
+    async def _demand_still(self, envelope: CommandEnvelope, session_id: str | None) -> None:
+        """Once the row is there, whoever takes a right away finds it. What was taken before that is found here: the
+        row is then rejected, and ForbiddenError."""
+        one = OpenCommand(
+            command_id=envelope.command_id,
+            account_id=envelope.account_id,
+            edge_id=envelope.edge_id,
+            mower_id=envelope.mower_id,
+            command=envelope.command,
+            issued_by=envelope.issued_by,
+            session_id=session_id,
+            expires_at=envelope.expires_at,
+        )
+        reason = (await self._tenure.losses([one])).get(envelope.command_id)
+        if reason is not None:
+            await self._apply(self._end(envelope, CommandStatus.REJECTED, reason), None)
+            raise ForbiddenError(reason)
 
     async def command(self, account_id: AccountId, command_id: CommandId) -> CommandView:
         late = self._late.get(command_id)
@@ -175,7 +205,7 @@ class CommandService:
             self._forget_late(envelope.command_id)
             raise
         if not is_sent:
-            await self.take_result(envelope.edge_id, self._failure(envelope))
+            await self.take_result(envelope.edge_id, self._end(envelope, CommandStatus.FAILED, NOT_PUBLISHED))
         if envelope.command_id in self._late:  # else the sweep was faster, while the lanes were slow
             await self._try_write_down(late)
         if not is_sent:
@@ -255,15 +285,15 @@ class CommandService:
         return True
 
     async def _fail(self, envelope: CommandEnvelope) -> None:
-        await self._apply(self._failure(envelope), None)
+        await self._apply(self._end(envelope, CommandStatus.FAILED, NOT_PUBLISHED), None)
 
-    def _failure(self, envelope: CommandEnvelope) -> CommandResult:
+    def _end(self, envelope: CommandEnvelope, status: CommandStatus, reason: str) -> CommandResult:
         return CommandResult(
             command_id=envelope.command_id,
             mower_id=envelope.mower_id,
-            status=CommandStatus.FAILED,
+            status=status,
             at=self._clock.now(),
-            reason=NOT_PUBLISHED,
+            reason=reason,
         )
 
     async def _apply(self, result: CommandResult, edge_id: EdgeId | None) -> None:
@@ -277,10 +307,10 @@ class CommandService:
         mower_id: MowerId,
         edge_id: EdgeId,
         command: Command,
-        time_to_live: timedelta,
+        now: datetime,
+        expires_at: datetime,
         correlation_id: str,
     ) -> CommandEnvelope:
-        now = self._clock.now()
         return CommandEnvelope(
             command_id=CommandId(make_id(now)),
             account_id=who.account_id,
@@ -290,7 +320,7 @@ class CommandService:
             priority=priority_of(command),
             issued_by=IssuedBy(kind=who.kind, subject=who.subject, display=who.name),
             issued_at=now,
-            expires_at=now + time_to_live,
+            expires_at=expires_at,
             correlation_id=correlation_id,
         )
 

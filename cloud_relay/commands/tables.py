@@ -1,4 +1,4 @@
-"""The table of commands. It outlives the mower, so it refers to nothing."""
+"""The tables of commands. They outlive the mower, so they do not refer to it."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ COMMANDS = sa.Table(
     sa.Index("fleet_commands_open", "status", "expires_at"),
     sa.Index("fleet_commands_age", "issued_at"),
 )
+
+COMMAND_SESSIONS = sa.Table(
+    "fleet_command_sessions",
+    METADATA,
+    sa.Column("command_id", ID, sa.ForeignKey("fleet_commands.command_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("session_id", ID, nullable=False),
+)
+"""The sign-in that a person gave a command in, which may end while the command waits."""

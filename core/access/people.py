@@ -32,6 +32,8 @@ class People:
     database: RelationalDatabase
     identity: IdentityService
     authorizer: CachedAuthorizer
+    rights: SqlAuthorizer
+    """The same answers without a memory."""
     grants_changed: Notifier
     sessions_ended: Notifier
 
@@ -66,6 +68,7 @@ async def open_people(
             database=database,
             identity=identity,
             authorizer=authorizer,
+            rights=rights,
             grants_changed=grants_changed,
             sessions_ended=sessions_ended,
         )

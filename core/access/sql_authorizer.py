@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, Select, and_, exists, or_, select, union
+from sqlalchemy import CTE, ColumnElement, Select, and_, exists, or_, select, union
 
 from core.access.tables import grants, hierarchy
 from core.domain.access import GRANT_OF, ObjectRef, ObjectType, Relation
@@ -15,6 +16,7 @@ from core.storage.relational import RelationalDatabase
 
 CHECKS = 5_000
 """Objects in one `check_many`."""
+FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
 Pair = tuple[str, str]
 
@@ -38,6 +40,19 @@ class SqlAuthorizer:
             raise LimitExceededError(f"at most {CHECKS} objects in one check")
         held = await self._pairs(_held(who, self._counts(who, relation), ids))
         return [(one.type.value, one.id) in held for one in what]
+
+    async def held_until(self, who: Principal, relation: Relation, what: ObjectRef) -> datetime | None:
+        """When the relation ends by itself: FOR_EVER without an end, None when it is not held now. UnavailableError
+        as for `check`."""
+        if who.must_change_password:
+            return None
+        query = _ends(who, self._counts(who, relation), what)
+        try:
+            async with self._database.read() as conn:
+                ends: list[datetime | None] = list((await conn.execute(query)).scalars())
+        except StorageError as err:
+            raise UnavailableError("access cannot be checked") from err
+        return max((FOR_EVER if end is None else end for end in ends), default=None)
 
     async def list_objects(self, who: Principal, relation: Relation, kind: ObjectType) -> frozenset[str]:
         if who.must_change_password:
@@ -73,19 +88,7 @@ class SqlAuthorizer:
 def _held(who: Principal, counts: ColumnElement[bool], ids: set[str]) -> Select[str, str]:
     """Which of the objects named (by type and id), and the account, are below or at an object with a grant:
     climb from each to the top, one set of (start, ancestor), and look for a grant on any ancestor."""
-    in_account = hierarchy.c.account_id == who.account_id
-    start = select(
-        hierarchy.c.child_type.label("start_type"),
-        hierarchy.c.child_id.label("start_id"),
-        hierarchy.c.child_type.label("type"),
-        hierarchy.c.child_id.label("id"),
-    ).where(in_account, hierarchy.c.child_id.in_(sorted(ids)))
-    up = start.cte("up", recursive=True)
-    up = up.union(
-        select(up.c.start_type, up.c.start_id, hierarchy.c.parent_type, hierarchy.c.parent_id).where(
-            in_account, hierarchy.c.child_type == up.c.type, hierarchy.c.child_id == up.c.id
-        )
-    )
+    up = _up(who, ids)
     below = select(up.c.start_type, up.c.start_id).where(
         exists().where(counts, grants.c.object_type == up.c.type, grants.c.object_id == up.c.id)
     )
@@ -94,6 +97,33 @@ def _held(who: Principal, counts: ColumnElement[bool], ids: set[str]) -> Select[
     )
     found = union(below, at_the_top).subquery()
     return select(found.c.start_type, found.c.start_id)
+
+
+def _ends(who: Principal, counts: ColumnElement[bool], what: ObjectRef) -> Select[datetime | None]:
+    """The ends of all grants that reach the object from where they are."""
+    up = _up(who, {what.id})
+    start = up.c.start_type == what.type.value, up.c.start_id == what.id
+    above = exists().where(*start, grants.c.object_type == up.c.type, grants.c.object_id == up.c.id)
+    is_top = what == ObjectRef(type=ObjectType.ACCOUNT, id=who.account_id)
+    at_it = and_(grants.c.object_type == what.type.value, grants.c.object_id == what.id)
+    return select(grants.c.ends_at).where(counts, or_(above, at_it) if is_top else above)
+
+
+def _up(who: Principal, ids: set[str]) -> CTE:
+    """The objects with these ids and all that is above each, as rows of (start_type, start_id, type, id)."""
+    in_account = hierarchy.c.account_id == who.account_id
+    start = select(
+        hierarchy.c.child_type.label("start_type"),
+        hierarchy.c.child_id.label("start_id"),
+        hierarchy.c.child_type.label("type"),
+        hierarchy.c.child_id.label("id"),
+    ).where(in_account, hierarchy.c.child_id.in_(sorted(ids)))
+    up = start.cte("up", recursive=True)
+    return up.union(
+        select(up.c.start_type, up.c.start_id, hierarchy.c.parent_type, hierarchy.c.parent_id).where(
+            in_account, hierarchy.c.child_type == up.c.type, hierarchy.c.child_id == up.c.id
+        )
+    )
 
 
 def _reachable(who: Principal, counts: ColumnElement[bool], kind: ObjectType) -> Select[str, str]:

@@ -145,6 +145,10 @@ NO_ANSWER = "no answer from the box"
 """Reason of an `expired` that the relay only infers from silence; the box's own word replaces it."""
 
 
+RIGHT_LOST = "who gave it may not do this any more"
+"""Reason of a command that was refused or cancelled because its giver's right was taken away while it waited."""
+
+
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """One transition of a command, dated by the box (or the relay, for what never left it)."""
 

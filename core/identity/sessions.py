@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -263,6 +264,12 @@ class Sessions:
             )
             for row in rows
         )
+
+    async def find_ended(self, session_ids: Collection[str]) -> frozenset[str]:
+        """Which of these are no sessions any more."""
+        query = select(sessions.c.session_id).where(sessions.c.session_id.in_(sorted(session_ids)))
+        async with self._database.read() as conn:
+            return frozenset(session_ids).difference((await conn.execute(query)).scalars())
 
     async def revoke(self, who: Principal, session_id: str) -> None:
         """Ends one of the caller's own sessions, and its access tokens at once; NotFoundError for any other."""

@@ -1,6 +1,6 @@
-"""Signed command envelopes and joystick frames: compact JWS (RFC 7515) with EdDSA over Ed25519 (RFC 8037).
+"""Signed envelopes of commands and cancels, and joystick frames: compact JWS (RFC 7515), EdDSA over Ed25519 (RFC 8037).
 
-The algorithm and the type are pinned; the header's `kid` only chooses among the keys that the box has pinned
+The algorithm and the type of each are pinned; the header's `kid` only chooses among the keys that the box has pinned
 (two while the relay changes its key). Nothing in the header can name a key of its own.
 """
 
@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jwt
 import msgspec
@@ -18,29 +18,38 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.domain import limits
 from core.domain.errors import InvalidInputError, SignatureError
-from core.sync.messages import CommandEnvelope, DriveMessage, decode, encode
+from core.sync.messages import CancelEnvelope, CommandEnvelope, DriveMessage, decode, encode
 
 ALGORITHM = "EdDSA"
 TYPE = "mowdeck-command"
 """The header's `typ`: a token that the same key signed for another purpose is no command."""
+CANCEL_TYPE = "mowdeck-cancel"
 DRIVE_TYPE = "mowdeck-drive"
 
+E = TypeVar("E", CommandEnvelope, CancelEnvelope, DriveMessage)
 _jws = jwt.PyJWS(algorithms=[ALGORITHM])
 
 
 def sign(envelope: CommandEnvelope, key: Ed25519PrivateKey, key_id: str) -> bytes:
     """The envelope as a compact JWS."""
-    return _sign(encode(envelope), TYPE, key, key_id)
+    return _sign(envelope, TYPE, key, key_id)
+
+
+def sign_cancel(envelope: CancelEnvelope, key: Ed25519PrivateKey, key_id: str) -> bytes:
+    """The cancel as a compact JWS that no box takes for a command."""
+    return _sign(envelope, CANCEL_TYPE, key, key_id)
 
 
 def sign_drive(message: DriveMessage, key: Ed25519PrivateKey, key_id: str) -> bytes:
     """The message as a compact JWS. Signing one takes 0.1 ms, so every frame is signed: a broker can drop frames,
     but neither make nor change one."""
-    return _sign(encode(message), DRIVE_TYPE, key, key_id)
+    return _sign(message, DRIVE_TYPE, key, key_id)
 
 
-def _sign(payload: bytes, kind: str, key: Ed25519PrivateKey, key_id: str) -> bytes:
-    token = _jws.encode(payload, key, algorithm=ALGORITHM, headers={"typ": kind, "kid": key_id})
+def _sign(
+    message: CommandEnvelope | CancelEnvelope | DriveMessage, kind: str, key: Ed25519PrivateKey, key_id: str
+) -> bytes:
+    token = _jws.encode(encode(message), key, algorithm=ALGORITHM, headers={"typ": kind, "kid": key_id})
     return token.encode("ascii")
 
 
@@ -49,27 +58,33 @@ def verify(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CommandEnvelope
 
     MalformedMessageError for a well signed payload that this version does not understand.
     """
-    return decode(_verified(data, TYPE, keys), CommandEnvelope)
+    return _verify(data, TYPE, keys, CommandEnvelope)
+
+
+def verify_cancel(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CancelEnvelope:
+    """As `verify`, for a cancel: neither passes as the other."""
+    return _verify(data, CANCEL_TYPE, keys, CancelEnvelope)
 
 
 def verify_drive(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> DriveMessage:
-    """The message in `data`, as `verify`."""
-    return decode(_verified(data, DRIVE_TYPE, keys), DriveMessage)
+    """As `verify`, for a joystick frame or the end of a drive."""
+    return _verify(data, DRIVE_TYPE, keys, DriveMessage)
 
 
-def _verified(data: bytes, kind: str, keys: Mapping[str, Ed25519PublicKey]) -> bytes:
+def _verify(data: bytes, kind: str, keys: Mapping[str, Ed25519PublicKey], envelope: type[E]) -> E:
     if len(data) > limits.BATCH_BYTES:
-        raise SignatureError("too long for a command")
+        raise SignatureError(f"too long for a {kind}")
     try:
         header = jwt.get_unverified_header(data)
         key = keys.get(str(header.get("kid")))
         if key is None:
             raise SignatureError("signed with a key that is not pinned here")
         if header.get("typ") != kind:
-            raise SignatureError(f"not signed as {kind}")
-        return bytes(_jws.decode(data, key, algorithms=[ALGORITHM]))
+            raise SignatureError(f"not signed as a {kind}")
+        payload = _jws.decode(data, key, algorithms=[ALGORITHM])
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as err:
         raise SignatureError(f"the signature does not hold ({type(err).__name__})") from err
+    return decode(payload, envelope)
 
 
 def export_public_key(key: Ed25519PublicKey) -> str:

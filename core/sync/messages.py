@@ -133,6 +133,19 @@ class DriveMessage(_Message, frozen=True, kw_only=True):
     """To the end: who ended it."""
 
 
+class CancelEnvelope(_Message, frozen=True, kw_only=True):
+    """`down/cancel/{mower_id}`: what a relay signs to take one of its commands back before it has begun. Saying it
+    again changes nothing, and it never moves anything."""
+
+    command_id: CommandId
+    account_id: AccountId
+    edge_id: EdgeId
+    mower_id: MowerId
+    reason: str
+    """What the command's result says."""
+    issued_at: datetime
+
+
 class ResultMessage(_Message, frozen=True, kw_only=True):
     """`up/result/{mower_id}`; the same transition also travels in the journal."""
 

@@ -23,11 +23,13 @@ DOWN_ACK = "down/ack"
 DOWN_COMMAND = "down/command"
 DOWN_STOP = "down/stop"
 """The emergency lane: the box listens to it over a connection of its own, so that it waits behind nothing."""
+DOWN_CANCEL = "down/cancel"
+"""Takes a command back that has not begun: `messages.CancelEnvelope`."""
 DOWN_DRIVE = "down/drive"
 DOWN_REGISTRATIONS = "down/registrations"
 DOWN_CALL = "down/call"
 
-WITH_TAIL = frozenset({UP_STATE, UP_RESULT, UP_EVENT, UP_REPLY, DOWN_COMMAND, DOWN_STOP, DOWN_DRIVE})
+WITH_TAIL = frozenset({UP_STATE, UP_RESULT, UP_EVENT, UP_REPLY, DOWN_COMMAND, DOWN_STOP, DOWN_CANCEL, DOWN_DRIVE})
 """Branches whose last level names a mower (or a request, for UP_REPLY)."""
 WITHOUT_TAIL = frozenset({UP_STATUS, UP_HELLO, UP_JOURNAL, DOWN_ACK, DOWN_REGISTRATIONS, DOWN_CALL})
 

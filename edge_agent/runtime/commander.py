@@ -19,11 +19,12 @@ from core.domain.drive import DriveEnd
 from core.domain.errors import UnavailableError
 from core.domain.ids import CommandId, MowerId
 from core.storage.command_ledger import LedgerEntry
-from core.sync.messages import CommandEnvelope
+from core.sync.messages import CancelEnvelope, CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.runtime.admission import Admission, Refusal, StopMark, Times
 from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.drive import DriveSeats, FindLink, Wait, wait_for
+from edge_agent.runtime.early_cancels import EarlyCancels, does_cancel
 from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution
 from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
@@ -104,6 +105,7 @@ class Commander:
         self._tickets: dict[CommandId, Ticket] = {}
         self._seen: OrderedDict[CommandId, CommandResult] = OrderedDict()
         self._marks: dict[MowerId, StopMark] = {}
+        self._early = EarlyCancels()
         self._group: asyncio.TaskGroup | None = None
         self._ready = asyncio.Event()
         self._counts: Counter[str] = Counter()
@@ -180,6 +182,8 @@ class Commander:
         times = self._admission.times(envelope, source)
         mark = self._marks.get(envelope.mower_id)
         refusal = self._admission.find_refusal(envelope, times, source, mark)
+        if source == "relay" and refusal is None:
+            refusal = self._find_early_cancel(envelope)
         now = self._clock.monotonic()
         ticket = Ticket(
             envelope=envelope,
@@ -197,6 +201,32 @@ class Commander:
         writing = group.create_task(self._enter(ticket, refusal), name=f"enter {envelope.command_id}")
         await asyncio.wait({writing}, timeout=STOP_WRITE_S if is_stop else None)
         return Submission(result=ticket.result)
+
+    def cancel(self, cancel: CancelEnvelope) -> None:
+        """The relay takes one of its commands back; its sender was authenticated. What waits is `rejected`, what is
+        just being begun ends unsent, and one that was not seen yet is rejected when it comes.
+
+        What was sent to a machine cannot be taken back: then this does nothing, and a person can stop it. Nor does
+        it touch an emergency stop or a command of the household. It never starts or changes motion."""
+        ticket = self._tickets.get(cancel.command_id)
+        if ticket is None:
+            if cancel.command_id not in self._seen:
+                self._early.put(cancel, self._clock.monotonic())
+            return
+        if ticket.source != "relay" or ticket.is_sent or not does_cancel(cancel, ticket.envelope):
+            return
+        ticket.cancel(cancel.reason)
+        desk = self._desks.get(cancel.mower_id)
+        if self._group is None or desk is None or ticket not in desk.waiting:
+            return  # whoever has it now looks before anything is sent
+        desk.waiting.remove(ticket)
+        self._group.create_task(
+            self._conclude(ticket, CommandStatus.REJECTED, ticket.cancel_reason), name=f"cancel {cancel.command_id}"
+        )
+
+    def _find_early_cancel(self, envelope: CommandEnvelope) -> Refusal | None:
+        early = self._early.find(envelope, self._clock.monotonic())
+        return None if early is None else Refusal(reason=early.reason)
 
     def _find_repeat(self, envelope: CommandEnvelope) -> Submission | None:
         """The answer to an id that was seen: the same id on both lanes is normal, and runs once."""
@@ -289,21 +319,11 @@ class Commander:
     def _begin_drive(self, ticket: Ticket, link: OpenLink) -> None:
         """The mower is in manual mode: somebody drives it from now on, and the next command has its turn."""
         seat = self.seats.open(ticket, link)
-
-        async def drive(driven: Ticket) -> None:
-            await self._conclude(driven, CommandStatus.EXECUTED, await seat.run())
-            await seat.leave()
-
-        async def keep() -> None:
-            try:
-                await self._guard(drive, ticket)
-            finally:
-                self.seats.close(seat)
-
         if self._group is None:  # the box is ending; its next life says that this was interrupted
             self.seats.close(seat)
             return
-        self._group.create_task(keep(), name=f"drive {ticket.envelope.mower_id}")
+        occupied = self._guard(lambda _: self.seats.occupy(seat, self._conclude), ticket)
+        self._group.create_task(occupied, name=f"drive {ticket.envelope.mower_id}")
 
     async def _guard(self, execute: Callable[[Ticket], Awaitable[None]], ticket: Ticket) -> None:
         try:

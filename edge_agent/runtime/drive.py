@@ -15,7 +15,7 @@ import structlog
 
 from core.domain import limits
 from core.domain.clock import Clock
-from core.domain.commands import ManualDrive, PauseMow, ReturnToDock, kind_of, starts_motion
+from core.domain.commands import CommandStatus, ManualDrive, PauseMow, ReturnToDock, kind_of, starts_motion
 from core.domain.drive import DriveEnd, DriveFrame, DriveSession
 from core.domain.errors import ForbiddenError, MowdeckError
 from core.domain.ids import CommandId, MowerId
@@ -45,6 +45,7 @@ CANNOT_BE_DRIVEN = "the mower cannot be driven over this link"
 _HANDED_OVER = frozenset({DriveEnd.COMMAND, DriveEnd.STOP, DriveEnd.LEFT_MANUAL, DriveEnd.LINK_LOST, DriveEnd.REMOVED})
 """Ends after which something else has the mower, so that it is not taken out of manual mode here."""
 
+Conclude = Callable[[Ticket, CommandStatus, str | None], Awaitable[None]]
 FindLink = Callable[[MowerId], OpenLink | None]
 Wait = Callable[[asyncio.Event, float], Awaitable[None]]
 """Returns when the event is set or the seconds have passed."""
@@ -247,10 +248,18 @@ class DriveSeats:
         self._seats: dict[MowerId, Seat] = {}
 
     def open(self, ticket: Ticket, link: OpenLink) -> Seat:
-        """The seat of an admitted command whose mower is in manual mode. Its `run` has to be awaited, then `close`."""
+        """The seat of an admitted command whose mower is in manual mode; `occupy` has to follow."""
         seat = Seat(ticket, link, clock=self._clock, live=self._live, find_link=self._find_link, wait=self._wait)
         self._seats[seat.mower_id] = seat
         return seat
+
+    async def occupy(self, seat: Seat, conclude: Conclude) -> None:
+        """The life of an open seat, to its written end and until the mower has left manual mode."""
+        try:
+            await conclude(seat.ticket, CommandStatus.EXECUTED, await seat.run())
+            await seat.leave()
+        finally:
+            self.close(seat)
 
     def close(self, seat: Seat) -> None:
         """The seat is empty."""

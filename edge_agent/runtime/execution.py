@@ -9,6 +9,7 @@ import structlog
 
 from core.domain.clock import Clock
 from core.domain.commands import (
+    RIGHT_LOST,
     Command,
     CommandStatus,
     EmergencyStop,
@@ -29,10 +30,10 @@ from core.domain.ids import MowerId
 from core.domain.mower import Connectivity, MowerState
 from core.platform.integration import Outcome
 from edge_agent.runtime.door import OpenLink
-from edge_agent.runtime.drive import CANNOT_BE_DRIVEN, DriveSeats, FindLink
+from edge_agent.runtime.drive import CANNOT_BE_DRIVEN, Conclude, DriveSeats, FindLink
 from edge_agent.runtime.leash import run_until
 from edge_agent.runtime.live import LiveStates
-from edge_agent.runtime.ticket import OFFLINE, RIGHT_LOST, UNCONFIRMED, Ticket
+from edge_agent.runtime.ticket import OFFLINE, UNCONFIRMED, Ticket
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +45,6 @@ STOP_TRIES = 2
 _INVISIBLE = (SetSpeed, SetSchedule, SkipNext, ResetBladeUsage, FindMower)
 """Commands whose effect no state shows: only the mower's own word confirms them."""
 
-Conclude = Callable[[Ticket, CommandStatus, str | None], Awaitable[None]]
 BeginDrive = Callable[[Ticket, OpenLink], None]
 
 
@@ -140,6 +140,7 @@ class Execution:
 
     async def _send_and_watch(self, ticket: Ticket, link: OpenLink) -> tuple[CommandStatus, str | None]:
         """Sends the command once and waits for its effect to show; the final status and its reason."""
+        ticket.is_sent = True
         mower_id, command = ticket.envelope.mower_id, ticket.envelope.command
         before = self._live.get(mower_id)
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -19,7 +19,6 @@ INTERRUPTED = "interrupted"
 OFFLINE = "mower is offline"
 OLDER_THAN_STOP = "given before an emergency stop"
 UNCONFIRMED = "unconfirmed"
-RIGHT_LOST = "who gave it may not do this any more"
 SEEN_ELSEWHERE = "this command id was used for another mower"
 
 
@@ -35,6 +34,7 @@ class Ticket:
     envelope: CommandEnvelope
     deadline: float
     source: Source = "relay"
+    """Only the relay takes back what the relay gave."""
     status: CommandStatus = CommandStatus.PENDING
     result: CommandResult | None = None
     """The last transition."""
@@ -42,6 +42,8 @@ class Ticket:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the ledger knows the command."""
     cancel_reason: str = CANCELLED_BY_STOP
+    is_sent: bool = False
+    """Set just before the mower may hear of it: from then on nothing takes it back."""
     find_stranger: Callable[[], str | None] = lambda: None
     """Why the command is not this household's (any more): a link may end while it waits."""
     may_still: Callable[[], Awaitable[bool]] = nobody_asks

@@ -11,13 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from core.domain.clock import Clock
 from core.domain.commands import CommandResult, CommandStatus, EmergencyStop
 from core.domain.errors import ForbiddenError, MalformedMessageError, SignatureError, UnavailableError
-from core.domain.ids import EdgeId
+from core.domain.ids import AccountId, EdgeId
 from core.mqtt.session import MqttMessage
-from core.sync.envelope import verify, verify_drive
-from core.sync.messages import Ack, Call, CommandEnvelope, DriveMessage, Registrations, decode
+from core.sync.envelope import verify, verify_cancel, verify_drive
+from core.sync.messages import Ack, Call, CancelEnvelope, CommandEnvelope, DriveMessage, Registrations, decode
 from core.sync.topics import (
     DOWN_ACK,
     DOWN_CALL,
+    DOWN_CANCEL,
     DOWN_COMMAND,
     DOWN_DRIVE,
     DOWN_REGISTRATIONS,
@@ -34,6 +35,7 @@ RETAINED = "a command that the broker had kept is never carried out"
 Submit = Callable[[CommandEnvelope, Source], Awaitable[Submission]]
 Drive = Callable[[DriveMessage], None]
 """Takes a joystick frame or the end of a drive, without waiting; ForbiddenError when no such session is open."""
+Cancel = Callable[[CancelEnvelope], None]
 
 
 class Inbound:
@@ -43,20 +45,24 @@ class Inbound:
         self,
         *,
         edge_id: EdgeId,
+        account_id: AccountId,
         keys: Mapping[str, Ed25519PublicKey],
         clock: Clock,
         submit: Submit,
         drive: Drive,
+        cancel: Cancel,
         put_result: Callable[[CommandResult], None],
         on_ack: Callable[[Ack], None],
         on_registrations: Callable[[Registrations], None],
         on_call: Callable[[Call], None],
     ) -> None:
         self._edge_id = edge_id
+        self._account_id = account_id
         self._keys = keys
         self._clock = clock
         self._submit = submit
         self._drive = drive
+        self._cancel = cancel
         self._put_result = put_result
         self._on_ack = on_ack
         self._on_registrations = on_registrations
@@ -85,6 +91,8 @@ class Inbound:
                 await self._take_command(where, message)
             case _ if where.branch == DOWN_DRIVE:
                 self._take_drive(where, message)
+            case _ if where.branch == DOWN_CANCEL:
+                self._take_cancel(where, message)
             case _ if where.branch == DOWN_ACK:
                 self._on_ack(decode(message.payload, Ack))
             case _ if where.branch == DOWN_REGISTRATIONS:
@@ -120,6 +128,16 @@ class Inbound:
             self._refuse("misdirected", message, "the frame names another box or mower")
             return
         self._drive(drive)
+
+    def _take_cancel(self, where: Topic, message: MqttMessage) -> None:
+        cancel = verify_cancel(message.payload, self._keys)
+        named = (cancel.edge_id, cancel.account_id, cancel.mower_id)
+        if named != (self._edge_id, self._account_id, where.tail):
+            self._refuse("misdirected", message, "the cancel names another box, account or mower")
+        elif message.retained:
+            self._refuse("retained", message, "a cancel that the broker had kept")
+        else:
+            self._cancel(cancel)
 
     def _take_call(self, call: Call, message: MqttMessage) -> None:
         if message.retained:

@@ -15,9 +15,10 @@ from core.domain.errors import UnavailableError
 from core.domain.ids import BootId, MowerId, StreamId
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress, Credential, MqttMessage, MqttSession, Will, open_session
-from core.sync.envelope import import_public_key, verify, verify_drive
+from core.sync.envelope import import_public_key, verify, verify_cancel, verify_drive
 from core.sync.linking import LinkGrant
 from core.sync.messages import (
+    CancelEnvelope,
     CommandEnvelope,
     DriveMessage,
     Hello,
@@ -30,6 +31,7 @@ from core.sync.messages import (
     encode,
 )
 from core.sync.topics import (
+    DOWN_CANCEL,
     DOWN_COMMAND,
     DOWN_DRIVE,
     DOWN_REGISTRATIONS,
@@ -117,6 +119,15 @@ class FakeBox:
             await self._changed.wait_for(lambda: is_so(self.drives()))
         return self.drives()
 
+    async def cancel(self, command_id: str) -> CancelEnvelope:
+        """The verified cancel of a command."""
+
+        def check(message: MqttMessage) -> bool:
+            is_there = parse_topic(message.topic).branch == DOWN_CANCEL
+            return is_there and verify_cancel(message.payload, self.keys).command_id == command_id
+
+        return verify_cancel((await self.heard(check)).payload, self.keys)
+
     async def say_online(self) -> None:
         status = Status(online=True, boot_id=BootId("boot"), at=datetime.now(UTC))
         await self._publish(UP_STATUS, encode(status), retain=True)
@@ -162,7 +173,10 @@ async def connected_box(grant: LinkGrant) -> AsyncIterator[FakeBox]:
         box = FakeBox(session, grant)
         listener = group.create_task(box.listen(), name="fake-box")
         await session.subscribe(
-            *(topic_filter(b, grant.edge_id) for b in (DOWN_COMMAND, DOWN_STOP, DOWN_DRIVE, DOWN_REGISTRATIONS))
+            *(
+                topic_filter(b, grant.edge_id)
+                for b in (DOWN_COMMAND, DOWN_CANCEL, DOWN_STOP, DOWN_DRIVE, DOWN_REGISTRATIONS)
+            )
         )
         await box.say_online()
         yield box

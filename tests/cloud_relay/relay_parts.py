@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from cloud_relay.commands.cancellations import Cancellations
 from cloud_relay.commands.ledger import CommandLedger
 from cloud_relay.commands.service import CommandService
+from cloud_relay.commands.tenure import Tenure
 from cloud_relay.edges.links import Endpoint, Links
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
@@ -75,10 +77,12 @@ class FakeBroker:
     def __init__(self) -> None:
         self.is_away = False
         self.is_stop_lane_away = False
+        self.refusals = 0
         self.credentials: dict[str, str] = {}
         self.log: list[tuple[str, str]] = []
         self.registrations: dict[str, Registrations] = {}
         self.sent: list[tuple[str, str, bytes]] = []
+        self.cancelled: list[tuple[str, str, bytes]] = []
 
     async def publish_registrations(self, edge_id: EdgeId, message: Registrations) -> None:
         self._demand()
@@ -94,6 +98,10 @@ class FakeBroker:
             raise NotPublishedError("the stop lane is away")
         self._demand()
         self.sent.append(("stop", mower_id, data))
+
+    async def publish_cancel(self, edge_id: EdgeId, mower_id: MowerId, data: bytes) -> None:
+        self._demand()
+        self.cancelled.append((edge_id, mower_id, data))
 
     async def let_in(self, edge_id: EdgeId, credential: str) -> None:
         self.credentials[edge_id] = credential
@@ -116,6 +124,7 @@ class FakeBroker:
 
     def _demand(self) -> None:
         if self.is_away:
+            self.refusals += 1
             raise NotPublishedError("the broker is away")
 
 
@@ -139,10 +148,13 @@ class Parts:
     links: Links
     ledger: CommandLedger
     desk: CommandService
+    cancellations: Cancellations
     key: SigningKey
     authorizer: SqlAuthorizer
     rights: Rights
     announced: list[tuple[AccountId, CommandResult]] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    """Sessions that have ended."""
 
     async def person(
         self, account_id: str, grants: frozenset[Grant] = frozenset(Grant), level: ObjectRef | None = None
@@ -243,6 +255,12 @@ async def relay_parts(folder: Path) -> AsyncIterator[Parts]:
     ledger = CommandLedger(database)
     authorizer = SqlAuthorizer(database, clock)
     announced: list[tuple[AccountId, CommandResult]] = []
+    ended: set[str] = set()
+
+    async def find_ended(sessions: Collection[str]) -> frozenset[str]:
+        return frozenset(ended & set(sessions))
+
+    tenure = Tenure(authorizer, find_ended)
     common = {"database": database, "hierarchy": hierarchy, "clock": clock}
     parts = Parts(
         clock=clock,
@@ -273,16 +291,19 @@ async def relay_parts(folder: Path) -> AsyncIterator[Parts]:
         desk=CommandService(
             ledger=ledger,
             catalog=catalog,
+            tenure=tenure,
             key=key,
             publish=broker.publish,
             publish_stop=broker.publish_stop,
             announce=lambda account_id, result: announced.append((account_id, result)),
             clock=clock,
         ),
+        cancellations=Cancellations(ledger=ledger, tenure=tenure, key=key, publish=broker.publish_cancel, clock=clock),
         key=key,
         authorizer=authorizer,
         rights=Rights(authorizer),
         announced=announced,
+        ended=ended,
     )
     try:
         yield parts

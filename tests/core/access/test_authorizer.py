@@ -14,7 +14,7 @@ from sqlalchemy import delete, event
 from sqlalchemy.dialects import postgresql, sqlite
 
 from core.access.cached_authorizer import CachedAuthorizer
-from core.access.sql_authorizer import SqlAuthorizer, _held, _reachable
+from core.access.sql_authorizer import FOR_EVER, SqlAuthorizer, _ends, _held, _reachable
 from core.access.tables import grants, hierarchy
 from core.access.tuples import TupleWriter
 from core.domain.access import GRANT_OF, ROLES, Grant, ObjectRef, ObjectType, Relation
@@ -71,21 +71,26 @@ class World:
     held: list[Held] = field(default_factory=list)
 
     def can(self, who: Principal, relation: Relation, what: ObjectRef, now: datetime) -> bool:
+        return self.until(who, relation, what, now) is not None
+
+    def until(self, who: Principal, relation: Relation, what: ObjectRef, now: datetime) -> datetime | None:
         if what.type is ObjectType.ACCOUNT:
             if what.id != who.account_id:
-                return False
+                return None
         elif not any(account == who.account_id and child == what for account, child, _ in self.places):
-            return False
-        return any(
-            held.account == who.account_id
+            return None
+        ends = [
+            held.ends_at or FOR_EVER
+            for held in self.held
+            for at in self.above(who.account_id, what)
+            if held.account == who.account_id
             and held.subject == who.subject
             and held.grant is GRANT_OF[relation]
             and held.level == at
             and (held.starts_at is None or held.starts_at <= now)
             and (held.ends_at is None or now < held.ends_at)
-            for held in self.held
-            for at in self.above(who.account_id, what)
-        )
+        ]
+        return max(ends, default=None)
 
     def above(self, account: AccountId, what: ObjectRef) -> set[ObjectRef]:
         found = {what}
@@ -161,6 +166,9 @@ async def test_it_equals_the_naive_model(database: RelationalDatabase, world: Wo
             for kind in ObjectType:
                 visible = {what.id for what, can in zip(objects, expected, strict=True) if can and what.type is kind}
                 assert await authorizer.list_objects(who, relation, kind) == visible
+            for what in (ref("mower", "a0"), ref("group", "a1"), ref("account", A), ref("account", B)):
+                expected_end = world.until(who, relation, what, clock.now())
+                assert await authorizer.held_until(who, relation, what) == expected_end
 
 
 async def garden(database: RelationalDatabase) -> None:
@@ -217,6 +225,7 @@ async def test_somebody_who_has_to_change_the_password_holds_nothing(database: R
     who = person("ann", must_change=True)
     authorizer = CachedAuthorizer(SqlAuthorizer(database, ManualClock()), ManualClock())
     assert not await authorizer.check(who, Relation.CAN_VIEW, ref("mower", "m1"))
+    assert await SqlAuthorizer(database, ManualClock()).held_until(who, Relation.CAN_VIEW, ref("mower", "m1")) is None
     assert await authorizer.list_objects(who, Relation.CAN_VIEW, ObjectType.MOWER) == frozenset()
     assert await authorizer.check(person("ann"), Relation.CAN_VIEW, ref("mower", "m1"))
 
@@ -282,7 +291,13 @@ async def test_a_database_that_cannot_be_asked_is_unavailable_and_not_a_no(tmp_p
 def test_the_queries_compile_for_both_databases(tmp_path: Path) -> None:
     authorizer = SqlAuthorizer(RelationalDatabase(sqlite_url(tmp_path / "x.db")), ManualClock())
     counts = authorizer._counts(person("ann"), Relation.CAN_VIEW)
-    for query in (_held(person("ann"), counts, {"m1"}), _reachable(person("ann"), counts, ObjectType.MOWER)):
+    who = person("ann")
+    queries = (
+        _held(who, counts, {"m1"}),
+        _reachable(who, counts, ObjectType.MOWER),
+        _ends(who, counts, ref("account", A)),
+    )
+    for query in queries:
         for dialect in (postgresql.dialect(), sqlite.dialect()):
             assert "WITH RECURSIVE" in str(query.compile(dialect=dialect))
 

@@ -460,3 +460,13 @@ async def test_a_full_disk_lets_no_used_or_expired_token_in(house: House) -> Non
     house.clock.advance(REFRESH_TOKEN_TTL.total_seconds())
     with pytest.raises(UnauthenticatedError):
         await house.service.sessions.refresh(fresh.refresh_token, address=ADDRESS)
+
+
+async def test_which_sessions_have_ended(house: House) -> None:
+    here = await house.owner("ann")
+    there = await house.sign_in("ann")
+    ids = [here.session_id, there.session_id, "never"]
+    assert await house.service.sessions.find_ended(ids) == {"never"}
+    await house.service.sessions.revoke(here, there.session_id)
+    assert await house.service.sessions.find_ended(ids) == {"never", there.session_id}
+    assert await house.service.sessions.find_ended([]) == frozenset()

@@ -23,11 +23,14 @@ from core.sync.envelope import (
     key_id_of,
     public_jwk,
     sign,
+    sign_cancel,
     sign_drive,
     verify,
+    verify_cancel,
     verify_drive,
 )
-from core.sync.messages import CommandEnvelope, DriveMessage, encode
+from core.sync.messages import CancelEnvelope, CommandEnvelope, DriveMessage, encode
+from core.sync.topics import DOWN_CANCEL, parse_topic, topic, topic_filter
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
@@ -46,6 +49,15 @@ ENVELOPE = CommandEnvelope(
     correlation_id="x1",
 )
 
+CANCEL = CancelEnvelope(
+    command_id=CommandId("c1"),
+    account_id=AccountId("a1"),
+    edge_id=EdgeId("e1"),
+    mower_id=MowerId("m1"),
+    reason="who gave it may not do this any more",
+    issued_at=AT,
+)
+
 
 def _segment(value: object) -> bytes:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
@@ -53,6 +65,35 @@ def _segment(value: object) -> bytes:
 
 def test_what_was_signed_comes_back() -> None:
     assert verify(sign(ENVELOPE, KEY, "k1"), KEYS) == ENVELOPE
+
+
+def test_a_cancel_comes_back_and_only_from_a_pinned_key() -> None:
+    assert verify_cancel(sign_cancel(CANCEL, KEY, "k1"), KEYS) == CANCEL
+    for data in (sign_cancel(CANCEL, OTHER, "k1"), sign_cancel(CANCEL, KEY, "k2"), encode(CANCEL), b"a" * 70_000):
+        with pytest.raises(SignatureError):
+            verify_cancel(data, KEYS)
+
+
+def test_neither_passes_as_the_other() -> None:
+    with pytest.raises(SignatureError, match="not signed as"):
+        verify(sign_cancel(CANCEL, KEY, "k1"), KEYS)
+    with pytest.raises(SignatureError, match="not signed as"):
+        verify_cancel(sign(ENVELOPE, KEY, "k1"), KEYS)
+
+
+def test_the_header_cannot_be_exchanged_either() -> None:
+    command, cancel = (data.split(b".") for data in (sign(ENVELOPE, KEY, "k1"), sign_cancel(CANCEL, KEY, "k1")))
+    with pytest.raises(SignatureError, match="does not hold"):
+        verify_cancel(b".".join((cancel[0], command[1], command[2])), KEYS)
+    with pytest.raises(SignatureError, match="does not hold"):
+        verify(b".".join((command[0], cancel[1], cancel[2])), KEYS)
+
+
+def test_cancels_have_a_branch_of_their_own() -> None:
+    where = topic(EdgeId("e1"), DOWN_CANCEL, MowerId("m1"))
+    assert where == "mowdeck/v1/edges/e1/down/cancel/m1"
+    assert (parse_topic(where).branch, parse_topic(where).tail) == (DOWN_CANCEL, "m1")
+    assert topic_filter(DOWN_CANCEL, EdgeId("e1")) == "mowdeck/v1/edges/e1/down/cancel/+"
 
 
 def test_a_key_may_change_while_both_are_pinned() -> None:

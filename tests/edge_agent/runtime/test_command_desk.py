@@ -11,14 +11,13 @@ import pytest
 
 from core.domain.access import ObjectRef, ObjectType, Relation
 from core.domain.capabilities import Capabilities
-from core.domain.commands import Command, CommandStatus, EmergencyStop, FindMower, SetBladeHeight, StartMow
+from core.domain.commands import RIGHT_LOST, Command, CommandStatus, EmergencyStop, FindMower, SetBladeHeight, StartMow
 from core.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from core.domain.ids import AccountId, MowerId, UserId
 from core.domain.mower import Activity
 from core.identity.principal import Principal
 from core.web.ports import CommandView
 from edge_agent.runtime.command_desk import LocalCommandDesk
-from edge_agent.runtime.ticket import RIGHT_LOST
 from tests.edge_agent.runtime.box import EDGE, MOWER, OURS, CommandBox, command_box
 from tests.fakes.clock import START
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core.domain.clock import SystemClock
+from core.domain.clock import EPOCH, SystemClock
 from core.domain.commands import CommandStatus, EmergencyStop, FindMower, ManualDrive, PauseMow, StartMow
 from core.domain.drive import DriveEnd, DriveFrame
 from core.domain.events import Docked
@@ -20,9 +20,9 @@ from core.domain.ids import CommandId, EdgeId, MowerId
 from core.domain.mower import Activity, MowerState, Position
 from core.mqtt.session import open_session
 from core.sync.batch import decode_batch
-from core.sync.envelope import sign, sign_drive
-from core.sync.messages import Call, DriveMessage, EventMessage, Hello, Registrations, decode, encode
-from core.sync.topics import DOWN_CALL, DOWN_COMMAND, DOWN_DRIVE, DOWN_REGISTRATIONS, DOWN_STOP
+from core.sync.envelope import sign, sign_cancel, sign_drive
+from core.sync.messages import Call, CancelEnvelope, DriveMessage, EventMessage, Hello, Registrations, decode, encode
+from core.sync.topics import DOWN_CALL, DOWN_CANCEL, DOWN_COMMAND, DOWN_DRIVE, DOWN_REGISTRATIONS, DOWN_STOP
 from tests.edge_agent.runtime.box import MOWER, OURS
 from tests.edge_agent.runtime.plugin import DRIVABLE, DrivableFakeLink, state
 from tests.edge_agent.uplink.world import BOOT, EDGE, LineWorld, line_world
@@ -214,6 +214,63 @@ async def test_a_retained_command_is_never_carried_out(tmp_path: Path) -> None:
         assert world.relay.results()[0].status is CommandStatus.REJECTED
         assert world.link.sent == []
         assert world.uplink.status().refused_messages == {"retained": 1}
+
+
+async def test_a_cancel_takes_back_what_waits(world: LineWorld) -> None:
+    world.link.gate.clear()
+    await world.relay.command(world.relay.envelope(FindMower()))
+    waiting = world.relay.envelope(StartMow())
+    await world.relay.command(waiting)
+    await world.link.arrived.wait()
+    await world.relay.cancel(waiting)
+    await world.relay.until(lambda: waiting.command_id in {r.command_id for r in world.relay.results()})
+    [taken] = [r for r in world.relay.results() if r.command_id == waiting.command_id]
+    assert (taken.status, taken.reason) == (CommandStatus.REJECTED, "taken back")
+    world.link.gate.set()
+    await world.relay.until(lambda: CommandStatus.EXECUTED in {r.status for r in world.relay.results()})
+    assert world.link.sent == [FindMower()]
+
+
+async def test_cancels_that_are_not_obeyed(world: LineWorld) -> None:
+    relay = world.relay
+    world.link.gate.clear()
+    await relay.command(relay.envelope(FindMower()))
+    waiting = relay.envelope(FindMower())
+    await relay.command(waiting)
+    await world.link.arrived.wait()
+    await relay.cancel(waiting, account_id="theirs")
+    await relay.cancel(waiting, edge_id="another")
+    await relay.cancel(waiting, mower_id="n")
+    await relay.say(DOWN_CANCEL, sign(waiting, relay.key, "k"), MOWER)  # a command is no cancel
+    await relay.say(DOWN_CANCEL, b"{}", MOWER)
+    async with asyncio.timeout(5):
+        while world.uplink.status().refused_messages != {"misdirected": 3, "signature": 2}:
+            await asyncio.sleep(0.01)
+    world.link.gate.set()
+    await relay.until(lambda: [r.status for r in relay.results()].count(CommandStatus.EXECUTED) == 2)
+
+
+async def test_a_cancel_is_no_command(world: LineWorld) -> None:
+    cancel = CancelEnvelope(
+        command_id=CommandId("c"), account_id=OURS, edge_id=EDGE, mower_id=MOWER, reason="r", issued_at=EPOCH
+    )
+    await world.relay.say(DOWN_COMMAND, sign_cancel(cancel, world.relay.key, "k"), MOWER)
+    await refused(world, "signature")
+
+
+async def test_a_retained_cancel_is_ignored(tmp_path: Path) -> None:
+    async with line_world(tmp_path, start=False) as world:
+        world.box.show(Activity.DOCKED, observed_at=SystemClock().now())
+        envelope = world.relay.envelope(FindMower())
+        await world.relay.cancel(envelope, retain=True)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(world.uplink.run())
+            async with asyncio.timeout(5):
+                while world.uplink.status().refused_messages != {"retained": 1}:
+                    await asyncio.sleep(0.01)
+            await world.relay.command(envelope)
+            await world.relay.until(lambda: CommandStatus.EXECUTED in {r.status for r in world.relay.results()})
+            task.cancel()
 
 
 async def test_a_foreign_mowers_command_is_answered(world: LineWorld) -> None:

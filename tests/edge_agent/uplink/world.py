@@ -20,9 +20,10 @@ from core.mqtt.session import MqttMessage, MqttSession, open_session
 from core.storage.telemetry_store import DirectoryEntry
 from core.sync import linking
 from core.sync.batch import decode_batch
-from core.sync.envelope import public_jwk, sign, sign_drive
+from core.sync.envelope import public_jwk, sign, sign_cancel, sign_drive
 from core.sync.messages import (
     Ack,
+    CancelEnvelope,
     CommandEnvelope,
     DriveMessage,
     Hello,
@@ -35,7 +36,7 @@ from core.sync.messages import (
     decode,
     encode,
 )
-from core.sync.topics import DOWN_ACK, DOWN_COMMAND, DOWN_DRIVE, parse_topic, topic
+from core.sync.topics import DOWN_ACK, DOWN_CANCEL, DOWN_COMMAND, DOWN_DRIVE, parse_topic, topic
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
 from edge_agent.runtime.drive import wait_for
@@ -127,6 +128,18 @@ class FakeRelay:
     async def drive(self, message: DriveMessage, *, tail: str = MOWER, retain: bool = False) -> None:
         await self.say(DOWN_DRIVE, sign_drive(message, self.key, "k"), tail, retain=retain)
 
+    async def cancel(self, envelope: CommandEnvelope, *, retain: bool = False, **changes: Any) -> None:
+        fields: dict[str, Any] = {
+            "command_id": envelope.command_id,
+            "account_id": envelope.account_id,
+            "edge_id": EDGE,
+            "mower_id": MOWER,
+            "reason": "taken back",
+            "issued_at": envelope.issued_at,
+        }
+        signed = sign_cancel(CancelEnvelope(**{**fields, **changes}), self.key, "k")
+        await self.say(DOWN_CANCEL, signed, MOWER, retain=retain)
+
     def messages(self, branch: str) -> list[MqttMessage]:
         return [message for message in self.heard if parse_topic(message.topic).branch == branch]
 
@@ -197,6 +210,7 @@ class LineWorld:
             facts=lambda: BoxFacts(name=self.name, version="0.1", mowers=(item,)),
             submit=lambda envelope, source: self.box.commander.submit(envelope, source=source),
             drive=lambda message: take_drive_message(self.box.commander.seats, message),
+            cancel=self.box.commander.cancel,
             states=lambda: self.box.live.all(),
             account_id=lambda: OURS,
             on_registrations=on_registrations,
