@@ -9,9 +9,11 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from core.domain.capabilities import Drive
 from core.domain.commands import FINAL, Command, EmergencyStop, ManualDrive, PauseMow, StartMow
 from core.domain.drive import DriveEnd, DriveFrame, find_frame_mistakes
 from core.domain.errors import ForbiddenError
@@ -22,6 +24,10 @@ from tests.edge_agent.runtime.box import MOWER, CommandBox, command_box
 from tests.edge_agent.runtime.plugin import DRIVABLE, DrivableFakeLink
 
 TTL_S = 0.5
+QUICK = msgspec.structs.replace(
+    DRIVABLE, manual_drive=Drive(max_speed_mps=0.5, motor_timeout_s=1.0, confirm_timeout_s=0.5)
+)
+"""Nobody waits long for a mower that never shows manual mode."""
 STEPS = st.one_of(
     st.tuples(st.just("sit"), st.integers(0, 0)),
     st.tuples(st.just("frame"), st.integers(-1, 3)),
@@ -197,7 +203,7 @@ async def play(steps: list[tuple[str, int]]) -> None:
         async with command_box(Path(folder)) as box:
             world = World(box)
             world.new_link()
-            box.capabilities = DRIVABLE
+            box.capabilities = QUICK
             box.show(Activity.IDLE)
             await world.sit_down()
             for what, number in steps:
@@ -211,7 +217,7 @@ async def play(steps: list[tuple[str, int]]) -> None:
                 await box.wait.advance(700.0)
                 await box.idle()
             assert world.faults == []
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 while box.commander._tickets:
                     await box.wait.advance(10.0)
                     await asyncio.sleep(0.001)
