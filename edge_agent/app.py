@@ -25,24 +25,12 @@ from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
-from core.web.access_routes import access_routes
 from core.web.application import build_application
-from core.web.command_routes import command_routes
-from core.web.drive_routes import drive_routes
 from core.web.host_routes import HostInfo
-from core.web.identity_routes import identity_routes
-from core.web.mower_routes import mower_routes
 from core.web.ports import LiveState
 from core.web.realtime.hub import RealtimeHub
-from core.web.realtime.socket import RealtimeSocket
-from core.web.realtime.viewer import ViewerParts
-from core.web.route import Route
 from core.web.serving import announced, bind, serve, url_of
-from core.web.telemetry_routes import telemetry_routes
 from edge_agent.announcement import Announced, Announcement
-from edge_agent.api.box_routes import box_routes
-from edge_agent.api.config_routes import config_routes
-from edge_agent.api.mower_routes import household_routes
 from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
@@ -56,6 +44,7 @@ from edge_agent.people import People, open_people
 from edge_agent.plugins import Plugins, open_plugins
 from edge_agent.recorder.recorder import Recorder
 from edge_agent.recorder.retention import Retention
+from edge_agent.routes import RouteParts, edge_routes
 from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.runtime.intake import Intake
 from edge_agent.runtime.live import LiveStates
@@ -225,6 +214,8 @@ class _Box:
             "link desk": self.link_desk.run(),
             "relay line": self.line.run(),
         }
+        if self.plugins.finder is not None:
+            parts["bluetooth discovery"] = self.plugins.finder.run()
         tasks: list[asyncio.Task[Any]] = [group.create_task(part, name=name) for name, part in parts.items()]
         if self.settings.is_announced:
             announcement = Announcement(
@@ -357,26 +348,22 @@ class _Box:
 
     def application(self, people: People) -> web.Application:
         """The local API."""
-        parts = ViewerParts(
-            hub=self.hub,
-            verifier=people.identity,
-            authorizer=people.authorizer,
-            live_states=self.live,
-            drive_desk=self.drives,
-            clock=self.clock,
+        routes = edge_routes(
+            RouteParts(
+                people=people,
+                plugins=self.plugins,
+                store=self.store,
+                hub=self.hub,
+                live=self.live,
+                roster=self.roster,
+                keeper=self.keeper,
+                command_desk=self.desk,
+                drives=self.drives,
+                link_desk=self.link_desk,
+                report=self.report,
+                clock=self.clock,
+            )
         )
-        routes: list[Route] = [
-            *identity_routes(people.identity, people.authorizer),
-            *access_routes(people.identity),
-            *mower_routes(self.roster, people.authorizer),
-            *household_routes(self.keeper),
-            *command_routes(self.desk, self.roster, people.authorizer, self.clock, drives=self.drives),
-            *drive_routes(self.drives),
-            *telemetry_routes(self.store, people.authorizer, self.clock),
-            RealtimeSocket(parts).route(),
-            *config_routes(self.plugins.entries, self.plugins.flows, self.plugins.loader),
-            *box_routes(self.link_desk, self.report.status, self.report.diagnostics),
-        ]
         host = HostInfo(kind="box", version=VERSION, name=self.settings.box_name, features=("flows", "link"))
         return build_application(
             routes,

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from core.command_line.exit_codes import FAILED
-from core.command_line.flow_prompts import answer_form
+from core.command_line.flow_prompts import ENDS, answer_form, await_work
 from core.command_line.host_client import HostClient
 from core.command_line.host_daemon import become
 from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
@@ -74,7 +74,10 @@ def add(
 
 def _walk(client: HostClient, view: dict[str, Any], values: list[str], *, can_ask: bool) -> dict[str, Any]:
     given = values
-    while view["result"]["type"] not in {"create_entry", "abort"}:
+    while view["result"]["type"] not in ENDS:
+        if view["result"]["type"] == "progress":
+            view = await_work(client, view)
+            continue
         answer = answer_form(view["result"], given, can_ask=can_ask)
         given = []  # said once; asked again only by a person
         view = client.post(f"/config/flows/{view['flow_id']}", {"user_input": answer})

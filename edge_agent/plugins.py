@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import aiohttp
 
 from core.domain.clock import Clock
+from core.platform.bluetooth import Advertisement
 from core.platform.budget import BudgetStore
 from core.platform.entries import ConfigEntries
 from core.platform.entry_store import EntryStore
@@ -17,7 +19,12 @@ from core.platform.flows import FlowDirector
 from core.platform.loader import Loader
 from core.platform.registry import MowerRegistry
 from core.platform.secret_store import SecretStore
+from edge_agent.bluetooth.opening import open_bluetooth
 from edge_agent.settings import EdgeSettings
+
+if TYPE_CHECKING:  # the library is loaded only where there is an adapter
+    from edge_agent.bluetooth.finder import Finder
+    from edge_agent.bluetooth.service import BluetoothService
 
 BUILTIN = "integrations"
 
@@ -26,10 +33,17 @@ BUILTIN = "integrations"
 class Plugins:
     """The parts. No entry is set up before `entries.start()`."""
 
+    bluetooth: BluetoothService | None
+    finder: Finder | None
+    """Offers what Bluetooth hears; its `run` belongs to the box."""
     loader: Loader
     registry: MowerRegistry
     entries: ConfigEntries
     flows: FlowDirector
+
+    def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
+        """The integrations that a Bluetooth peer may belong to."""
+        return () if self.finder is None else self.finder.discovery.domains_of(advertisement)
 
 
 @asynccontextmanager
@@ -39,7 +53,10 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
     loader = Loader(builtin=BUILTIN, custom=settings.custom_integrations)
     registry = MowerRegistry(folder / "mowers.json", clock)
     await asyncio.to_thread(registry.load)
-    async with aiohttp.ClientSession() as session:
+    async with (
+        aiohttp.ClientSession() as session,
+        open_bluetooth(settings.bluetooth, folder, clock) as bluetooth,
+    ):
 
         async def http() -> aiohttp.ClientSession:
             return session
@@ -51,6 +68,21 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
             loader=loader,
             clock=clock,
             http=http,
+            make_bluetooth=None if bluetooth is None else bluetooth.port,
         )
-        async with entries, FlowDirector(entries=entries, loader=loader, clock=clock, http=http) as flows:
-            yield Plugins(loader=loader, registry=registry, entries=entries, flows=flows)
+        director = FlowDirector(
+            entries=entries,
+            loader=loader,
+            clock=clock,
+            http=http,
+            bluetooth=None if bluetooth is None else bluetooth.port(),
+        )
+        async with entries, director as flows:
+            finder = None
+            if bluetooth is not None:
+                from edge_agent.bluetooth.finder import Finder
+
+                finder = Finder(bluetooth, loader.manifests(), flows)
+            yield Plugins(
+                bluetooth=bluetooth, finder=finder, loader=loader, registry=registry, entries=entries, flows=flows
+            )

@@ -15,6 +15,13 @@ from core.settings.table import Setting, read_settings
 SECTION = "edge"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
+
+def _adapters(value: object) -> tuple[str, ...]:
+    """The named adapters; `off` is none."""
+    names = v.words(value)
+    return () if names == ("off",) else names
+
+
 TABLE: tuple[Setting, ...] = (
     Setting(
         name="listen_host",
@@ -53,6 +60,12 @@ TABLE: tuple[Setting, ...] = (
         default=False,
         validator=v.boolean,
     ),
+    Setting(
+        name="bluetooth",
+        help="Adapters, separated by commas: auto (all of the machine), hci0, virtual:unix:/path (emulated), or off.",
+        default=("auto",),
+        validator=_adapters,
+    ),
     Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
     Setting(name="positions_days", help="Days that the track is kept.", default=730, validator=v.integer(7, 3650)),
     *HOST_SETTINGS,
@@ -70,6 +83,7 @@ class EdgeSettings:
     name: str | None = None
     announce: bool = True
     trust_clock: bool = False
+    bluetooth: tuple[str, ...] = ("auto",)
     history_days: int = 30
     positions_days: int = 730
     log_level: str = "info"

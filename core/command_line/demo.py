@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import aiohttp
 import typer
 
+from core.command_line.emulated_mower import EmulatedMower, can_emulate, pair_through_flow
 from core.command_line.host_client import HostClient
 from core.command_line.host_process import HostProcess
 from core.command_line.settings import ClientSettings
@@ -36,33 +37,74 @@ def demo(
     ] = None,
     relay_port: Annotated[int, typer.Option(help="Port of the relay; 0 takes a free one.")] = 0,
     edge_port: Annotated[int, typer.Option(help="Port of the box; 0 takes a free one.")] = 0,
+    emulate: Annotated[
+        str | None,
+        typer.Option("--emulate", metavar="DOMAIN", help="With an emulated Bluetooth mower of this integration."),
+    ] = None,
     time_scale: Annotated[float, typer.Option(help="How much faster than real the lawn is.")] = 10.0,
 ) -> None:
     """Start everything on this machine and say where to look; Ctrl-C ends it."""
     with told(as_json=False), ExitStack() as stack:
         home = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mowdeck-demo-")))
         home.mkdir(parents=True, exist_ok=True)
-        relay, edge = _start(stack, home, relay_port, edge_port)
+        emulated = None if emulate is None else _start_emulated(stack, home, emulate, time_scale)
+        relay, edge = _start(stack, home, relay_port, edge_port, emulated)
         _say(f"relay {relay.url}, box {edge.url}")
         on_relay, on_edge = (sign_in_at(stack, home, host) for host in (relay, edge))
-        mowers = _add_mowers(on_edge, time_scale)
+        _add_mowers(on_edge, time_scale)
+        paired = None if emulated is None else _pair(on_edge, emulated.domain)
+        mowers = on_edge.get("/fleet/mowers")["items"]
         link_box(on_edge, on_relay)
-        until("the relay knows both mowers", lambda: len(on_relay.get("/fleet/mowers")["items"]) == len(mowers))
+        until("the relay knows all mowers", lambda: len(on_relay.get("/fleet/mowers")["items"]) == len(mowers))
         if check:
-            asyncio.run(_drive(on_relay))
+            asyncio.run(_drive(on_relay, MOWERS[0], {"kind": "start_mow", "area_ids": ["front"]}, "mowing"))
+            if paired is not None:
+                asyncio.run(_drive(on_relay, paired, {"kind": "start_mow"}, "leaving", "mowing"))
             _say("[bold green]demo check passed[/]")
         else:
             _look_around(relay, edge, home)
 
 
-def _start(stack: ExitStack, home: Path, relay_port: int, edge_port: int) -> tuple[HostProcess, HostProcess]:
+def _start_emulated(stack: ExitStack, home: Path, domain: str, time_scale: float) -> EmulatedMower | None:
+    if not can_emulate():
+        _say("without the emulated Bluetooth mower: pip install 'mowdeck[ble,emulate]' brings it")
+        return None
+    emulated = EmulatedMower(domain, home, time_scale=time_scale)
+    stack.callback(emulated.stop)
+    emulated.start()
+    return emulated
+
+
+def _pair(on_edge: HostClient, domain: str) -> str:
+    """Pairs the emulated mower unless this folder has it already; its name."""
+    known = [m for m in on_edge.get("/fleet/mowers")["items"] if m["domain"] == domain]
+    name = str(known[0]["name"]) if known else pair_through_flow(on_edge, domain)
+    until(
+        f"the Bluetooth mower {name} is there",
+        lambda: any(
+            m["domain"] == domain and m["capabilities"]["start_mow"] for m in on_edge.get("/fleet/mowers")["items"]
+        ),
+    )
+    return next(str(m["name"]) for m in on_edge.get("/fleet/mowers")["items"] if m["domain"] == domain)
+
+
+def _start(
+    stack: ExitStack, home: Path, relay_port: int, edge_port: int, emulated: EmulatedMower | None
+) -> tuple[HostProcess, HostProcess]:
     _say("starting relay and broker, then the box ...")
     log = {"log_format": "console"}
     relay = HostProcess("relay", home / "relay", {**log, "listen_port": str(relay_port), "broker_port": "0"})
     edge = HostProcess(
         "edge",
         home / "edge",
-        {**log, "listen_port": str(edge_port), "name": "Demo shed", "announce": "false", "trust_clock": "true"},
+        {
+            **log,
+            "listen_port": str(edge_port),
+            "name": "Demo shed",
+            "announce": "false",
+            "trust_clock": "true",
+            "bluetooth": "off" if emulated is None else f"virtual:{emulated.radio}",
+        },
     )
     for host in (relay, edge):
         stack.callback(host.stop)
@@ -83,7 +125,7 @@ def sign_in_at(stack: ExitStack, home: Path, host: HostProcess) -> HostClient:
     return client
 
 
-def _add_mowers(on_edge: HostClient, time_scale: float) -> list[str]:
+def _add_mowers(on_edge: HostClient, time_scale: float) -> None:
     known = {m["name"] for m in on_edge.get("/fleet/mowers")["items"]}
     for seed, name in enumerate(MOWERS, start=1):
         if name not in known:
@@ -93,7 +135,6 @@ def _add_mowers(on_edge: HostClient, time_scale: float) -> list[str]:
             if done["result"]["type"] != "create_entry":
                 raise UnavailableError(f"the simulator was not set up: {done}")
     until("the mowers report", lambda: len(on_edge.get("/telemetry/states")["items"]) >= len(MOWERS))
-    return [m["mower_id"] for m in on_edge.get("/fleet/mowers")["items"]]
 
 
 def link_box(on_edge: HostClient, on_relay: HostClient) -> None:
@@ -105,9 +146,9 @@ def link_box(on_edge: HostClient, on_relay: HostClient) -> None:
     until("the box is linked", lambda: on_edge.get("/box/link")["status"] == "linked")
 
 
-async def _drive(on_relay: HostClient) -> None:
+async def _drive(on_relay: HostClient, name: str, start: dict[str, Any], *moving: str) -> None:
     """Starts a mow through the relay, sees it on the relay's socket, docks it."""
-    mower = next(m for m in on_relay.get("/fleet/mowers")["items"] if m["name"] == MOWERS[0])
+    mower = next(m for m in on_relay.get("/fleet/mowers")["items"] if m["name"] == name)
     mower_id = mower["mower_id"]
     async with (
         aiohttp.ClientSession() as session,
@@ -118,11 +159,10 @@ async def _drive(on_relay: HostClient) -> None:
         await _see(socket, "ready", lambda m: m["type"] == "ready")
         await socket.send_json({"type": "subscribe", "mower_ids": [mower_id]})
         await _see(socket, "its first state", lambda m: m["type"] == "state")
-        await _command(on_relay, mower_id, {"kind": "start_mow", "area_ids": ["front"]})
-        await _see(socket, "start executed", _is_result("executed"))
-        await _see(socket, "mowing", _is_activity("mowing"))
+        await _command(on_relay, mower_id, start)
+        await _see(socket, f"{name} is {' or '.join(moving)}", _is_activity(*moving))
         await _command(on_relay, mower_id, {"kind": "return_to_dock"})
-        await _see(socket, "docked", _is_activity("docked", "charging"))
+        await _see(socket, f"{name} is back in the dock", _is_activity("docked", "charging"))
 
 
 async def _command(client: HostClient, mower_id: str, body: dict[str, Any]) -> None:
@@ -132,16 +172,12 @@ async def _command(client: HostClient, mower_id: str, body: dict[str, Any]) -> N
 
 
 def _is_activity(*wanted: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda m: m["type"] == "state" and m["state"]["activity"] in wanted
+    """A state with one of these activities; a command that came to nothing ends the wait."""
 
-
-def _is_result(status: str) -> Callable[[dict[str, Any]], bool]:
     def check(message: dict[str, Any]) -> bool:
-        if message["type"] != "command_result":
-            return False
-        if message["status"] in {"rejected", "failed", "expired"}:
+        if message["type"] == "command_result" and message["status"] in {"rejected", "failed", "expired"}:
             raise UnavailableError(f"the command came to nothing: {message['status']} ({message.get('reason')})")
-        return bool(message["status"] == status)
+        return bool(message["type"] == "state" and message["state"]["activity"] in wanted)
 
     return check
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import typer
 
+from core.command_line.host_client import HostClient
 from core.command_line.terminal import errors, plain
 from core.domain.errors import ConflictError, InvalidInputError, Mistake
+
+ENDS = ("create_entry", "abort")
+POLL_S = 0.5
+
+
+def await_work(client: HostClient, view: dict[str, Any]) -> dict[str, Any]:
+    """The flow once its work (pairing, signing in) is done; says what is being done meanwhile."""
+    with errors.status(f"{view['result'].get('action', 'working')} ..."):
+        while view["result"]["type"] == "progress":
+            time.sleep(POLL_S)
+            view = client.get(f"/config/flows/{view['flow_id']}")
+    return view
 
 
 def answer_form(result: dict[str, Any], given: list[str], *, can_ask: bool) -> dict[str, Any]:

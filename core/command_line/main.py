@@ -11,11 +11,14 @@ from typing import Annotated
 import typer
 
 from core.command_line.account import register, sign_in, sign_out
+from core.command_line.ble import app as ble
 from core.command_line.command import command
 from core.command_line.demo import demo
 from core.command_line.drive import drive
+from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
+from core.command_line.pair import pair
 from core.command_line.watch import watch
 
 GROUP = "mowdeck.commands"
@@ -41,8 +44,10 @@ def build(arguments: list[str]) -> typer.Typer:
     ) -> None:
         """Robot mowers of many brands from one place."""
 
-    for function in (register, sign_in, sign_out, link, mowers, watch, command, drive, demo):
+    for function in (register, sign_in, sign_out, link, mowers, watch, command, drive, pair, demo):
         app.command()(function)
+    app.add_typer(ble, name="ble")
+    app.add_typer(integration, name="integration")
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
     own = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}

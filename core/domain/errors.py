@@ -22,7 +22,16 @@ MowdeckError
 │   ├── LinkTimeoutError         no answer within the deadline
 │   ├── FloodError               a link reported more than the intake takes
 │   ├── AuthFailedError          credentials refused; a person has to act
-│   └── EntryError               set-up cannot work as it is configured
+│   ├── EntryError               set-up cannot work as it is configured
+│   ├── WrongPinError            the mower refused its PIN; never tried again by itself
+│   └── BluetoothError           something about the radio or a Bluetooth peer
+│       ├── AdapterOffError          no usable adapter
+│       ├── OutOfRangeError          not seen, or too weak to connect
+│       ├── NoFreeSlotError          every connection of the adapter is in use
+│       ├── NotInPairingModeError    the mower does not take a new bond now
+│       ├── PairingRefusedError      the mower (or a person) said no
+│       ├── BondLostError            one side has forgotten the other
+│       └── PeerBusyError            another phone or box is connected to it
 ├── StorageError                 the database
 │   ├── DatabaseNewerError       written by a newer version of Mowdeck
 │   └── StorageFullError         no room left; recording goes on in memory
@@ -194,6 +203,55 @@ class AuthFailedError(IntegrationError):
 class EntryError(IntegrationError):
     code = "entry"
     hint = "Reconfigure or remove the entry."
+
+
+class WrongPinError(IntegrationError):
+    code = "wrong-pin"
+    hint = "Enter the PIN of the mower again. After several wrong ones the mower may lock itself for a while."
+
+
+class BluetoothError(IntegrationError):
+    code = "bluetooth"
+    retryable = True
+    hint = "It is tried again by itself. If it goes on, move the box or an ESPHome Bluetooth proxy closer."
+
+
+class AdapterOffError(BluetoothError):
+    code = "bluetooth-adapter-off"
+    hint = "Switch the Bluetooth adapter on (bluetoothctl power on), or add a proxy."
+
+
+class OutOfRangeError(BluetoothError):
+    code = "bluetooth-out-of-range"
+    hint = "The mower is too far away or asleep. Move the box or a proxy closer, or wake the mower."
+
+
+class NoFreeSlotError(BluetoothError):
+    code = "bluetooth-no-free-slot"
+    hint = "Every connection of the adapter is in use; it waits for one."
+
+
+class NotInPairingModeError(BluetoothError):
+    code = "bluetooth-not-in-pairing-mode"
+    retryable = False
+    hint = "Bring the mower into pairing mode (often: switch it off and on again) and try once more."
+
+
+class PairingRefusedError(BluetoothError):
+    code = "bluetooth-pairing-refused"
+    retryable = False
+    hint = "The mower refused to pair. Remove this box from the mower's paired devices and try again."
+
+
+class BondLostError(BluetoothError):
+    code = "bluetooth-bond-lost"
+    retryable = False
+    hint = "Pair the mower again."
+
+
+class PeerBusyError(BluetoothError):
+    code = "bluetooth-peer-busy"
+    hint = "Close the vendor's app on every phone nearby: the mower takes one connection at a time."
 
 
 class StorageError(MowdeckError):

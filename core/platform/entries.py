@@ -31,6 +31,7 @@ from core.domain.errors import (
 )
 from core.domain.ids import EntryId, make_id
 from core.domain.limits import CLOSE_DEADLINE_S, ENTRIES, SETUP_DEADLINE_S
+from core.platform.bluetooth import MakePort
 from core.platform.budget import BudgetStore, Sleep
 from core.platform.containment import containing_tasks
 from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, IgnoredDevice, plain
@@ -59,6 +60,7 @@ class ConfigEntries:
         loader: Loader,
         clock: Clock,
         http: Http,
+        make_bluetooth: MakePort | None = None,
         random: Callable[[], float] = random_module.random,
         sleep: Sleep = asyncio.sleep,
         setup_deadline_s: float = SETUP_DEADLINE_S,
@@ -85,6 +87,7 @@ class ConfigEntries:
             loader=loader,
             clock=clock,
             http=http,
+            make_bluetooth=make_bluetooth,
             random=random,
             setup_deadline_s=setup_deadline_s,
             close_deadline_s=close_deadline_s,

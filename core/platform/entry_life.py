@@ -23,6 +23,7 @@ from core.domain.errors import (
 from core.domain.ids import EntryId
 from core.domain.limits import RETRY_FIRST_S, RETRY_MAX_S
 from core.domain.mower import MowerDescription
+from core.platform.bluetooth import EntryPort, MakePort
 from core.platform.budget import BudgetStore
 from core.platform.entry import EntryRecord, EntryState, EntryView, plain
 from core.platform.entry_store import EntryStore
@@ -73,6 +74,7 @@ class Surroundings:
     loader: Loader
     clock: Clock
     http: Http
+    make_bluetooth: MakePort | None
     random: Callable[[], float]
     setup_deadline_s: float
     close_deadline_s: float
@@ -96,6 +98,7 @@ class EntryLife:
         self._lock = asyncio.Lock()
         self._tasks: PluginTasks | None = None
         self._leftovers: list[PluginTasks] = []
+        self._bluetooth: EntryPort | None = None
         self._mowers: tuple[MowerDescription, ...] = ()
         self._error: MowdeckError | None = None
         self._tries = 0
@@ -186,6 +189,7 @@ class EntryLife:
             ),
             spawn=tasks.spawn,
             http=around.http,
+            bluetooth=self._open_bluetooth(),
         )
         plugin = call_now(
             lambda: loaded.create(context, record.entry()), where=f"{name} create", context=tasks.context()
@@ -281,7 +285,15 @@ class EntryLife:
                 await integration.close()
             except MowdeckError as err:
                 log.warning("integration did not close in peace", entry_id=self.record.entry_id, detail=err.detail)
-        if tasks is not None and await tasks.close():
+        has_ended = tasks is None or not await tasks.close()
+        if tasks is not None and not has_ended:
             self._leftovers.append(tasks)
-            return False
-        return True
+        if self._bluetooth is not None:
+            self._bluetooth.close()
+            self._bluetooth = None
+        return has_ended
+
+    def _open_bluetooth(self) -> EntryPort | None:
+        make = self._around.make_bluetooth
+        self._bluetooth = None if make is None else make()
+        return self._bluetooth

@@ -25,6 +25,7 @@ import voluptuous as vol
 
 from core.domain.clock import Clock
 from core.domain.ids import FlowId
+from core.platform.bluetooth import BluetoothPort
 from core.platform.fields import Field, serialize_schema, suggest
 from core.platform.integration import Entry
 
@@ -137,6 +138,8 @@ class FlowContext:
     log: logging.LoggerAdapter[logging.Logger]
     http: Callable[[], Awaitable[aiohttp.ClientSession]]
     port: FlowPort
+    bluetooth: BluetoothPort | None = None
+    """None on a box without any radio or proxy."""
 
 
 class ConfigFlow:

@@ -18,6 +18,7 @@ from core.domain.clock import Clock
 from core.domain.errors import ConflictError, InvalidInputError, LimitExceededError, NotFoundError
 from core.domain.ids import EntryId, FlowId, make_id
 from core.domain.limits import CLOSE_DEADLINE_S, FLOW_TTL_S, FLOWS_DISCOVERED, FLOWS_OPEN, STEP_DEADLINE_S
+from core.platform.bluetooth import BluetoothPort
 from core.platform.entries import ConfigEntries
 from core.platform.entry import EntryRecord, EntrySource
 from core.platform.entry_life import Http
@@ -64,6 +65,10 @@ class _OpenFlow:
     """A person has taken at least one step."""
 
 
+ENDED_KEPT = 32
+"""Ends of flows that whoever polls for the progress may still ask for."""
+
+
 class FlowDirector:
     """`async with FlowDirector(...) as flows:`. A flow that has ended is answered once and then gone."""
 
@@ -74,6 +79,7 @@ class FlowDirector:
         loader: Loader,
         clock: Clock,
         http: Http,
+        bluetooth: BluetoothPort | None = None,
         step_deadline_s: float = STEP_DEADLINE_S,
         close_deadline_s: float = CLOSE_DEADLINE_S,
     ) -> None:
@@ -81,9 +87,11 @@ class FlowDirector:
         self._loader = loader
         self._clock = clock
         self._http = http
+        self._bluetooth = bluetooth
         self._step_deadline_s = step_deadline_s
         self._close_deadline_s = close_deadline_s
         self._open: dict[FlowId, _OpenFlow] = {}
+        self._ended: dict[FlowId, FlowView] = {}
         self._tasks = OwnedTasks()
         entries.on_auth_failed(self.start_reauth)
 
@@ -133,6 +141,7 @@ class FlowDirector:
             log=PluginLog(domain, flow_id, _keep),
             http=self._http,
             port=self,
+            bluetooth=self._bluetooth,
         )
         flow = await steps.make(loaded.flow_class, flow_context)
         waiting = AbortResult(reason="not_started")
@@ -185,8 +194,10 @@ class FlowDirector:
         return tuple(self._view(flow_id, opened) for flow_id, opened in self._open.items())
 
     def get(self, flow_id: FlowId) -> FlowView:
-        """An open flow where it stands; NotFoundError when it has ended or expired."""
-        return self._view(flow_id, self._find(flow_id))
+        """An open flow where it stands, or how one ended whose last step was work that nobody waited for (those are
+        kept for a while); NotFoundError for any other."""
+        ended = self._ended.get(flow_id)
+        return ended if ended is not None else self._view(flow_id, self._find(flow_id))
 
     def cancel(self, flow_id: FlowId) -> None:
         """Ends a flow without a result; NotFoundError."""
@@ -321,7 +332,11 @@ class FlowDirector:
                 return  # cancelled or expired meanwhile
             async with opened.lock:
                 opened.touched_at = self._clock.monotonic()
-                await self._go(flow_id, opened, then, None)
+                view = await self._go(flow_id, opened, then, None)
+            if isinstance(view.result, ENDS):
+                self._ended[flow_id] = view
+                while len(self._ended) > ENDED_KEPT:
+                    self._ended.pop(next(iter(self._ended)))
 
         self._tasks.spawn(run, f"progress of flow {flow_id}")
 

@@ -20,6 +20,7 @@ from core.domain.drive import DriveFrame
 from core.domain.events import MowerEvent
 from core.domain.ids import EntryId
 from core.domain.mower import LinkKind, MowerDescription, MowerState
+from core.platform.bluetooth import BluetoothPort
 
 API_VERSION = 1
 """Version of this boundary; a manifest names the one that it was written for."""
@@ -134,6 +135,8 @@ class IntegrationContext:
     spawn: Spawn
     http: Callable[[], Awaitable[aiohttp.ClientSession]]
     """The shared HTTP session, made on first use; owned and closed by the box."""
+    bluetooth: BluetoothPort | None = None
+    """None on a box without any radio or proxy."""
 
 
 class Create(Protocol):

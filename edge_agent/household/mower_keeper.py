@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from core.domain.errors import ConflictError, MowdeckError
+from core.domain.errors import AuthFailedError, ConflictError, MowdeckError
 from core.domain.ids import EntryId, MowerId
 from core.domain.mower import MowerDescription
 from core.platform.entries import ConfigEntries
@@ -21,7 +21,7 @@ from core.platform.registry import MowerRegistry
 from core.storage.telemetry_store import DirectoryEntry, TelemetryStore
 from edge_agent.household.account import HouseholdAccount
 from edge_agent.runtime.commander import Commander
-from edge_agent.runtime.door import DoorStatus
+from edge_agent.runtime.door import DoorStatus, Phase
 from edge_agent.runtime.intake import Intake
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
@@ -64,6 +64,7 @@ class MowerKeeper:
         self._served: dict[MowerId, EntryId] = {}
         self._changed_entries: dict[EntryId, None] = {}
         self._changed_doors: dict[MowerId, None] = {}
+        self._refused: dict[EntryId, str] = {}
         self._noted = asyncio.Event()
         self._gate = asyncio.Lock()
         entries.observe(self._note_entry)
@@ -82,8 +83,11 @@ class MowerKeeper:
         self._on_inventory()
 
     def note_door(self, status: DoorStatus) -> None:
-        """A door has changed: its link may have said what the mower can do."""
+        """A door has changed: its link may have said what the mower can do, or that its credentials do not hold."""
         self._changed_doors[status.mower_id] = None
+        entry_id = self._served.get(status.mower_id)
+        if entry_id is not None and status.phase is Phase.PARKED and status.code == AuthFailedError.code:
+            self._refused[entry_id] = status.detail or ""
         self._noted.set()
 
     # -- carrying it out
@@ -101,11 +105,21 @@ class MowerKeeper:
                 failed |= not await self._carry_out(self._follow, entry_id)
             for mower_id in doors:
                 failed |= not await self._carry_out(self._ask_abilities, mower_id)
+            await self._fail_refused()
             self._on_inventory()
             if failed:
                 self._changed_entries = {**entries, **self._changed_entries}
                 self._changed_doors = {**doors, **self._changed_doors}
                 await self._pause()
+
+    async def _fail_refused(self) -> None:
+        """Credentials that a link found refused are refused for the whole entry: a person is asked for new ones."""
+        refused, self._refused = self._refused, {}
+        for entry_id, detail in refused.items():
+            try:
+                await self._entries.fail(entry_id, AuthFailedError(detail))
+            except MowdeckError as err:
+                _log.warning("an entry could not be failed", entry_id=entry_id, detail=err.detail)
 
     async def _pause(self) -> None:
         """Until it is worth trying again: after a while, or as soon as something else has changed."""

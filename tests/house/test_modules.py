@@ -69,6 +69,7 @@ def _calls(path):
 OWNERS = {
     "core/platform/fire_door.py": "awaits the plugin's task in the same function; a TaskGroup would wait for ever for one "
     "that ignores its cancellation",
+    "edge_agent/virtual_radio/uncut.py": "awaits its task in the same function; a TaskGroup would cancel it with the caller",
     "core/platform/plugin_tasks.py": "the owner of a plugin's tasks: ends them, or names those that would not end",
 }
 """Modules that own tasks by themselves, and why."""

@@ -203,3 +203,14 @@ async def test_menu_progress_and_external(platform: Platform):
     done = await platform.flows.advance(view.flow_id, {"code": "abc"})
     assert isinstance(done.result, CreateEntryResult)
     assert platform.entries.records()[0].data == {"code": "abc", "failed": "TimeoutError"}
+
+
+async def test_whoever_polls_for_progress_sees_how_it_ended(platform: Platform):
+    view = await platform.flows.start("misbehaving", "import", {"kind": "tour"})
+    waiting = await platform.flows.advance(view.flow_id, {"next_step_id": "bond"})
+    assert waiting.result.action == "pairing"
+    await platform.until(lambda: isinstance(platform.flows.get(view.flow_id).result, CreateEntryResult))
+    assert platform.flows.get(view.flow_id).result.title == "Bonded"
+    assert platform.flows.list() == ()
+    with pytest.raises(NotFoundError):
+        await platform.flows.advance(view.flow_id)

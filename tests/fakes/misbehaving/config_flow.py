@@ -78,13 +78,22 @@ class Flow(ConfigFlow):
 
     async def step_import(self, user_input: Mapping[str, Any] | None) -> FlowResult:
         """A tour of every kind of step."""
-        return self.menu(step_id="tour", options=["pair", "user"])
+        return self.menu(step_id="tour", options=["pair", "user", "bond"])
 
     async def step_pair(self, user_input: Mapping[str, Any] | None) -> FlowResult:
         async def pair() -> None:
             raise TimeoutError
 
         return self.progress(step_id="pair", action="pairing", work=pair, then="paired")
+
+    async def step_bond(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        async def bond() -> None:
+            return None
+
+        return self.progress(step_id="bond", action="pairing", work=bond, then="bonded")
+
+    async def step_bonded(self, user_input: Mapping[str, Any] | None) -> FlowResult:
+        return self.create_entry(title="Bonded", data={})
 
     async def step_paired(self, user_input: Mapping[str, Any] | None) -> FlowResult:
         return self.external(step_id="signed_in", url="https://vendor.example/authorize")

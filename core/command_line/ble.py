@@ -1,0 +1,99 @@
+"""`mowdeck ble`: who is near the box over Bluetooth, and leaving mowers alone for the vendor's app."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from core.command_line.host_client import HostClient
+from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
+
+app = typer.Typer(no_args_is_help=True, help="The box's Bluetooth: who is near, and leaving mowers alone.")
+
+EVERY_S = 1.0
+FULL_DBM, NONE_DBM = -50, -100
+"""Strengths of a full and of an empty bar."""
+
+
+@app.callback()
+def ble() -> None:
+    """The box's Bluetooth: who is near, and leaving mowers alone."""
+
+
+@app.command()
+def scan(
+    every: Annotated[bool, typer.Option("--all", help="Also what no integration knows.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="End after this time; 0 shows it once.")] = None,
+    host: HostOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the mowers that the box hears, with their signal, as they come (Ctrl-C ends)."""
+    with told(as_json=as_json), open_host(host) as client:
+        if as_json or seconds == 0:
+            found = client.get("/box/bluetooth")
+            print_json(found) if as_json else console.print(_table(found, every=every))
+            return
+        end = None if seconds is None else time.monotonic() + seconds
+        with Live(console=console, auto_refresh=False) as live:
+            while end is None or time.monotonic() < end:
+                live.update(_table(client.get("/box/bluetooth"), every=every), refresh=True)
+                time.sleep(EVERY_S)
+
+
+@app.command()
+def release(
+    minutes: Annotated[float, typer.Argument(help="For how long; 0 takes the mowers back at once.")] = 10.0,
+    host: HostOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Leave all mowers alone for some minutes, so that the vendor's app can connect."""
+    with told(as_json=as_json), open_host(host) as client:
+        found = _release(client, minutes)
+        if as_json:
+            print_json(found)
+        elif found["released_for_s"] > 0:
+            console.print(f"The box leaves all mowers alone for {found['released_for_s'] / 60:.0f} minutes.")
+        else:
+            console.print("The box connects to its mowers again.")
+
+
+def _release(client: HostClient, minutes: float) -> dict[str, Any]:
+    found: dict[str, Any] = client.post("/box/bluetooth/release", {"minutes": minutes})
+    return found
+
+
+def _table(found: dict[str, Any], *, every: bool) -> Table:
+    adapters = ", ".join(
+        f"{a['name']} ({'scanning' if a['is_scanning'] else a['reason'] or 'not scanning'}, "
+        f"{a['slots_used']} of {a['slots']} connections)"
+        for a in found["adapters"]
+    )
+    table = Table(
+        box=None, pad_edge=False, title=plain(adapters) or "This box has no Bluetooth adapter.", title_justify="left"
+    )
+    for heading in ("signal", "dBm", "mower", "integration", "pairable", "address", "heard by", "seen"):
+        table.add_column(heading, no_wrap=True)
+    for near in found["nearby"]:
+        if every or near["domains"]:
+            table.add_row(
+                bar(near["rssi_dbm"]),
+                str(near["rssi_dbm"]),
+                plain(near["name"] or ""),
+                ", ".join(near["domains"]),
+                "yes" if near["is_connectable"] else "no",
+                near["address"],
+                plain(near["source"]),
+                f"{near['seen_s_ago']:.0f} s ago",
+            )
+    return table
+
+
+def bar(rssi_dbm: int, width: int = 8) -> str:
+    """The signal as a bar; an empty one is too weak to connect."""
+    share = (rssi_dbm - NONE_DBM) / (FULL_DBM - NONE_DBM)
+    full = round(max(0.0, min(1.0, share)) * width)
+    return "▮" * full + "▯" * (width - full)

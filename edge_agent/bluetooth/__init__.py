@@ -1,0 +1,1 @@
+"""The box's Bluetooth: who is near, over which adapter, and one connection at a time. Needs the extra `ble`."""

@@ -1,0 +1,58 @@
+"""One Bluetooth adapter as the service uses it: bleak's two classes, bound to it, and how much it can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from bleak import BleakClient, BleakScanner
+from bleak.backends.client import BaseBleakClient
+from bleak.backends.device import BLEDevice
+from bleak.backends.scanner import AdvertisementData, BaseBleakScanner
+
+SLOTS = 3
+"""What the on-board radio of a Raspberry Pi carries without trouble; more is for dongles and proxies."""
+OnHeard = Callable[[BLEDevice, AdvertisementData], None]
+
+
+class PairingAgent(Protocol):
+    """Answers the questions of pairing, and only for the one peer that a person is pairing now."""
+
+    def expecting(self, address: str, passkey: int | None) -> AbstractContextManager[None]:
+        """Inside, pairing with this peer is agreed to, with the passkey that it shows if it shows one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BluetoothAdapter:
+    """A real adapter has no backend classes: bleak's own are taken, with `name` as BlueZ knows it (hci0).
+
+    `scanning`: active by default, because many mowers put their name in the scan response and BlueZ offers
+    passive scans only as an experiment.
+    """
+
+    name: str
+    slots: int = SLOTS
+    client: type[BaseBleakClient] | None = None
+    scanner: type[BaseBleakScanner] | None = None
+    scanning: Literal["active", "passive"] = "active"
+    agent: PairingAgent | None = None
+
+    def make_scanner(self, on_heard: OnHeard) -> BleakScanner:
+        """A scanner that is not started yet."""
+        if self.scanner is not None:
+            return BleakScanner(on_heard, scanning_mode=self.scanning, backend=self.scanner)
+        return BleakScanner(on_heard, scanning_mode=self.scanning, bluez={"adapter": self.name})
+
+    def make_client(self, device: BLEDevice, on_closed: Callable[[], None], timeout_s: float) -> BleakClient:
+        """A client that is not connected yet; `on_closed` is called once per connection."""
+
+        def closed(_client: BleakClient) -> None:
+            on_closed()
+
+        options: dict[str, Any] = {"disconnected_callback": closed, "timeout": timeout_s}
+        if self.client is not None:
+            return BleakClient(device, backend=self.client, **options)
+        return BleakClient(device, bluez={"adapter": self.name}, **options)

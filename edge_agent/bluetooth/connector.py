@@ -1,0 +1,239 @@
+"""Opens and closes connections: waits for a path and a slot, tries, moves to the next path, pairs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+from bleak import BleakClient
+from bleak.exc import BleakError
+
+from core.domain.clock import Clock
+from core.domain.errors import AdapterOffError, BluetoothError, BondLostError, NoFreeSlotError, OutOfRangeError
+from edge_agent.bluetooth.bond_book import BondBook
+from edge_agent.bluetooth.connection import BleakConnection
+from edge_agent.bluetooth.failures import Attempt, Bond, translate
+from edge_agent.bluetooth.path_choice import choose_path, is_in_reach
+from edge_agent.bluetooth.sightings import Path, Sightings
+from edge_agent.bluetooth.station import Station
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS = 3
+ATTEMPT_DEADLINE_S = 20.0
+PAIR_DEADLINE_S = 45.0
+HANG_UP_DEADLINE_S = 5.0
+PAUSE_S = 0.25
+"""Between attempts, doubled each time; BlueZ needs it to clean up behind a failed one."""
+NEAR_DBM = -80
+"""A peer that was heard this strongly and does not answer is busy rather than away."""
+FAILURES = (BleakError, TimeoutError, OSError, EOFError)
+
+
+@dataclass(slots=True, kw_only=True)
+class Opened:
+    """One open connection and what it occupies."""
+
+    connection: BleakConnection
+    client: BleakClient
+    station: Station
+    is_closing: bool = False
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Connector:
+    """Part of BluetoothService; `check_allowed` raises while a peer is released."""
+
+    def __init__(
+        self,
+        stations: Mapping[str, Station],
+        sightings: Sightings,
+        bonds: BondBook,
+        clock: Clock,
+        check_allowed: Callable[[str], None],
+    ) -> None:
+        self._stations = stations
+        self._sightings = sightings
+        self._bonds = bonds
+        self._clock = clock
+        self._check_allowed = check_allowed
+        self._last_source: dict[str, str] = {}
+        self._waiters: dict[asyncio.Event, str] = {}
+
+    def heard(self, address: str) -> None:
+        """An advertisement: whoever waits for this peer looks again."""
+        for event, wanted in self._waiters.items():
+            if wanted == address:
+                event.set()
+
+    def wake(self) -> None:
+        """A slot is free, or something else has changed for everybody."""
+        for event in self._waiters:
+            event.set()
+
+    async def open(self, address: str, *, bond: Bond, passkey: int | None, deadline_at: float) -> Opened:
+        """A connection, or the failure of the last attempt. Retries what another try can help, on other paths first."""
+        failed: set[str] = set()
+        failure: BluetoothError | None = None
+        for count in range(ATTEMPTS):
+            if count and failure is not None and not await _rest(PAUSE_S * 2**count, deadline_at):
+                raise failure
+            try:
+                station, path = await self._wait_for_path(address, bond, failed, deadline_at)
+            except (OutOfRangeError, NoFreeSlotError) as err:
+                raise failure or err from err
+            try:
+                return await self._try(address, station, path, bond, passkey, deadline_at)
+            except BondLostError as err:
+                if bond != "pair" or count == ATTEMPTS - 1:
+                    raise
+                # A person wants to pair anew: the old half of a bond is in the way.
+                await self._forget_on(station, path)
+                failure = err
+            except BluetoothError as err:
+                if not err.retryable:
+                    raise
+                log.info(
+                    "bluetooth attempt failed", address=address, adapter=path.source, code=err.code, why=err.detail
+                )
+                failed.add(path.source)
+                failure = err
+                if isinstance(err, AdapterOffError):
+                    station.scan.restart()
+        assert failure is not None
+        raise failure
+
+    async def close(self, opened: Opened) -> None:
+        """Disconnects and frees the slot. Idempotent."""
+        if opened.is_closing:
+            await opened.closed.wait()
+            return
+        opened.is_closing = True
+        opened.connection.break_off()
+        try:
+            await _hang_up(opened.client)
+        finally:
+            self._free(opened.station)
+            opened.closed.set()
+
+    async def forget(self, address: str) -> None:
+        """Drops the bond on every adapter that has heard the peer or is known to hold one."""
+        for path in self._sightings.paths(address, self._clock.monotonic()):
+            station = self._stations.get(path.source)
+            if station is not None:
+                await self._forget_on(station, path)
+        await self._bonds.remove(address)
+
+    async def _forget_on(self, station: Station, path: Path) -> None:
+        client = station.adapter.make_client(path.device, lambda: None, HANG_UP_DEADLINE_S)
+        with contextlib.suppress(*FAILURES):
+            async with asyncio.timeout(HANG_UP_DEADLINE_S):
+                await client.unpair()
+        await self._bonds.remove(path.device.address.upper(), station.name)
+
+    async def _wait_for_path(
+        self, address: str, bond: Bond, failed: set[str], deadline_at: float
+    ) -> tuple[Station, Path]:
+        """A path with a slot that is ours from now on."""
+        event = asyncio.Event()
+        self._waiters[event] = address
+        try:
+            while True:
+                self._check_allowed(address)
+                paths = self._paths(address, bond)
+                if is_in_reach(paths):
+                    free = [name for name, station in self._stations.items() if station.has_slot]
+                    last = self._last_source.get(address)
+                    path = choose_path(paths, last_source=last, free=free, failed=failed)
+                    if path is not None:
+                        station = self._stations[path.source]
+                        station.slots_used += 1
+                        return station, path
+                event.clear()
+                try:
+                    async with asyncio.timeout_at(deadline_at):
+                        await event.wait()
+                except TimeoutError as err:
+                    raise self._why_no_path(address, paths) from err
+        finally:
+            del self._waiters[event]
+
+    def _paths(self, address: str, bond: Bond) -> list[Path]:
+        paths = self._sightings.paths(address, self._clock.monotonic())
+        if bond != "existing":
+            return paths
+        holders = self._bonds.sources(address)
+        if not holders:
+            raise BondLostError(f"this box has no bond with {address}")
+        return [path for path in paths if path.source in holders]
+
+    def _why_no_path(self, address: str, paths: list[Path]) -> BluetoothError:
+        if is_in_reach(paths):
+            return NoFreeSlotError(f"no adapter that hears {address} has a free connection")
+        if paths:
+            return OutOfRangeError(f"{address} is heard with {paths[0].rssi_dbm} dBm only")
+        if self._stations and not any(station.scan.is_up for station in self._stations.values()):
+            return AdapterOffError("no Bluetooth adapter is working")
+        return OutOfRangeError(f"{address} is not heard")
+
+    async def _try(
+        self, address: str, station: Station, path: Path, bond: Bond, passkey: int | None, deadline_at: float
+    ) -> Opened:
+        closed = asyncio.Event()
+        client = station.adapter.make_client(path.device, closed.set, ATTEMPT_DEADLINE_S)
+        attempt = Attempt(
+            address=address,
+            bond=bond,
+            stage="connect",
+            has_passkey=passkey is not None,
+            is_heard=path.rssi_dbm >= NEAR_DBM,
+        )
+        try:
+            async with asyncio.timeout_at(deadline_at), station.connecting:
+                self._check_allowed(address)
+                async with asyncio.timeout(ATTEMPT_DEADLINE_S):
+                    await client.connect()
+                if bond == "pair":
+                    attempt = Attempt(address=address, bond=bond, stage="pair", has_passkey=passkey is not None)
+                    await self._pair(client, station, address, passkey)
+        except BaseException as err:
+            try:
+                await _hang_up(client)
+            finally:
+                self._free(station)
+            if isinstance(err, FAILURES):
+                raise translate(err, attempt) from err
+            raise
+        self._last_source[address] = station.name
+        connection = BleakConnection(address, client, bond=bond, closed=closed)
+        return Opened(connection=connection, client=client, station=station)
+
+    async def _pair(self, client: BleakClient, station: Station, address: str, passkey: int | None) -> None:
+        agent = station.adapter.agent
+        with agent.expecting(address, passkey) if agent is not None else contextlib.nullcontext():
+            async with asyncio.timeout(PAIR_DEADLINE_S):
+                await client.pair()
+        await self._bonds.add(address, station.name)
+
+    def _free(self, station: Station) -> None:
+        station.slots_used -= 1
+        self.wake()
+
+
+async def _hang_up(client: BleakClient) -> None:
+    """Also when it never came up: a stale half-connection blocks the next one. Completes although cancelled."""
+    with contextlib.suppress(*FAILURES):
+        async with asyncio.timeout(HANG_UP_DEADLINE_S):
+            await client.disconnect()
+
+
+async def _rest(seconds: float, deadline_at: float) -> bool:
+    """Whether there is time left after it."""
+    left_s = deadline_at - asyncio.get_running_loop().time()
+    if left_s <= seconds:
+        return False
+    await asyncio.sleep(seconds)
+    return True

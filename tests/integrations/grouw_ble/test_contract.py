@@ -1,0 +1,37 @@
+"""The contract of all integrations: bytes in memory, keeping the connection and letting it go."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from core.platform.integration import Integration, IntegrationContext
+from integrations.grouw_ble import create
+from tests.contract.integration_contract import IntegrationContract
+from tests.integrations.grouw_ble.mowers import entry_for, make_peer, with_bluetooth
+from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
+
+
+class TestGrouwContract(IntegrationContract):
+    options: Mapping[str, Any] = {"releases": False}
+    traits: Mapping[str, Any] = {}
+
+    @asynccontextmanager
+    async def make(self, context: IntegrationContext) -> AsyncIterator[Integration]:
+        peer = make_peer(**self.traits)
+        radio = MemoryRadio(peer)
+        try:
+            yield create(with_bluetooth(context, radio), entry_for(peer, **self.options))
+        finally:
+            radio.close()
+
+
+class TestReleasingContract(TestGrouwContract):
+    options: Mapping[str, Any] = {"releases": True}
+
+
+class TestSlowReactionsContract(TestGrouwContract):
+    """The status follows an order late, as on real mowers."""
+
+    traits: Mapping[str, Any] = {"reacts_s": 30.0}

@@ -1,0 +1,1 @@
+"""Tests of integrations.grouw_ble in virtual time."""

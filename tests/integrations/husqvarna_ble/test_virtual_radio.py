@@ -1,0 +1,184 @@
+"""The same over the virtual radio and the box's Bluetooth service: contract, faults of air and firmware, pairing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+pytest.importorskip("bumble")
+
+from core.domain import commands
+from core.domain.clock import SystemClock
+from core.domain.errors import (
+    AuthFailedError,
+    BondLostError,
+    InvalidInputError,
+    LinkLostError,
+    MowdeckError,
+    NotInPairingModeError,
+    PairingRefusedError,
+    WrongPinError,
+)
+from core.domain.mower import Activity
+from core.platform.integration import Integration, IntegrationContext, key_of
+from edge_agent.virtual_radio.emulation import make_peer as make_peer_of_host
+from integrations.husqvarna_ble import create
+from integrations.husqvarna_ble.emulator import HusqvarnaPeer, make_emulated_peer
+from integrations.husqvarna_ble.integration import HusqvarnaBle
+from integrations.husqvarna_ble.pairing import Pairing, advertised_of
+from integrations.husqvarna_ble.wire import Model, Operation
+from tests.contract.integration_contract import IntegrationContract, obeyed, open_context, run_link
+from tests.integrations.husqvarna_ble.mowers import CHANNEL, entry_for, make_peer, with_bluetooth
+from tests.integrations.husqvarna_ble.radio import OnAir, on_air
+
+SLOWER: Mapping[str, Any] = {"answer_s": 1.0, "releases": False}
+
+
+class TestOverTheAirContract(IntegrationContract):
+    @asynccontextmanager
+    async def make(self, context: IntegrationContext) -> AsyncIterator[Integration]:
+        peer = make_peer()
+        async with on_air(peer) as world:
+            yield create(with_bluetooth(context, world.bluetooth), entry_for(peer, **SLOWER))
+
+
+@asynccontextmanager
+async def integration_on(peer: HusqvarnaPeer, world: OnAir, pin: str = "1234") -> AsyncIterator[HusqvarnaBle]:
+    async with open_context() as context:
+        yield HusqvarnaBle(with_bluetooth(context, world.bluetooth, pin), entry_for(peer, **SLOWER))
+
+
+def pairing(peer: HusqvarnaPeer, world: OnAir) -> Pairing:
+    return Pairing(
+        world.bluetooth, address=peer.address, channel=CHANNEL, clock=SystemClock(), settle_s=0.0, pairable_s=0.5
+    )
+
+
+async def heard(peer: HusqvarnaPeer, world: OnAir) -> None:
+    async with asyncio.timeout(5):
+        while advertised_of(world.bluetooth.latest(peer.address)).is_pairable is None:
+            await asyncio.sleep(0.02)
+
+
+async def test_pair_and_sign_in():
+    peer = make_peer()
+    async with on_air(peer, is_paired=False) as world:
+        hands = pairing(peer, world)
+        with pytest.raises(BondLostError):
+            await hands.identify("1234")
+        await hands.pair()
+        with pytest.raises(WrongPinError):
+            await hands.identify("4321")
+        who = await hands.identify("1234")
+        assert (who.serial, who.model, who.name) == ("230412223", Model(device_type=23, variant=1), "305")
+        assert peer.heard.count(Operation.ENTER_OPERATOR_PIN) == 2
+
+
+async def test_a_mower_that_does_not_pair():
+    peer = make_peer()
+    peer.faults.not_pairable = True
+    async with on_air(peer, is_paired=False) as world:
+        await heard(peer, world)
+        with pytest.raises(NotInPairingModeError):
+            await pairing(peer, world).pair()
+
+
+async def test_a_mower_that_says_it_pairs_and_refuses():
+    peer = make_peer()
+    async with on_air(peer, is_paired=False) as world:
+        world.hosted.faults.is_pairing_closed = True
+        with pytest.raises((NotInPairingModeError, PairingRefusedError)):
+            await pairing(peer, world).pair()
+
+
+async def test_the_mower_has_forgotten_the_bond():
+    peer = make_peer()
+    async with on_air(peer) as world, integration_on(peer, world) as integration:
+        await world.hosted.forget_bonds()
+        mower = (await integration.mowers())[0]
+        link = await integration.open(key_of(mower), mower.links[0])
+        with pytest.raises(AuthFailedError):
+            async with asyncio.timeout(20):
+                await link.run(lambda _: None)
+
+
+async def test_everything_goes_wrong_on_the_air_and_it_goes_on():
+    peer = make_peer()
+    async with on_air(peer) as world, integration_on(peer, world) as integration:
+        mower = (await integration.mowers())[0]
+        async with run_link(integration, mower) as link:
+            for fault in ("lose_notifications", "corrupt_notifications"):
+                setattr(world.hosted.faults, fault, 1)
+                count = len(link.states)
+                await link.until(lambda _, count=count: len(link.states) > count + 1, 20, fault)
+            world.hosted.faults.is_merging = True
+            peer.faults.merges_notifications = True
+            await obeyed(link, commands.StartMow())
+            await obeyed(link, commands.PauseMow())
+            assert link.latest.activity is Activity.PAUSED
+
+
+async def ends(integration: HusqvarnaBle, when_up: Any) -> MowdeckError:
+    """The error with which the link ends after `when_up`."""
+    mower = (await integration.mowers())[0]
+    link = await integration.open(key_of(mower), mower.links[0])
+    states: list[object] = []
+    task = asyncio.get_running_loop().create_task(link.run(states.append))
+    async with asyncio.timeout(10):
+        while not states:
+            await asyncio.sleep(0.02)
+    result = when_up()
+    if asyncio.iscoroutine(result):
+        await result
+    await asyncio.wait({task}, timeout=20)
+    assert task.done()
+    error = task.exception()
+    assert isinstance(error, MowdeckError)
+    return error
+
+
+async def test_the_ways_in_which_a_connection_ends():
+    peer = make_peer()
+    async with on_air(peer) as world, integration_on(peer, world) as integration:
+
+        def drop_within_a_frame() -> None:
+            peer.faults.drops_mid_frame = 1
+
+        def drop_on_write() -> None:
+            peer.faults.drops_on_write = 1
+
+        for happening in (drop_within_a_frame, drop_on_write, world.hosted.kick, lambda: world.hosted.reboot(0.2)):
+            error = await ends(integration, happening)
+            assert isinstance(error, LinkLostError)
+            assert error.retryable
+        mower = (await integration.mowers())[0]
+        async with run_link(integration, mower) as link:
+            assert link.latest.activity is Activity.DOCKED
+        assert Operation.START_TRIGGER not in peer.heard, "nothing moves because a connection came back"
+
+
+async def test_a_silent_mower_is_given_up_on():
+    peer = make_peer()
+    async with on_air(peer) as world, integration_on(peer, world) as integration:
+
+        def fall_silent() -> None:
+            world.hosted.faults.is_mute = True
+
+        error = await ends(integration, fall_silent)
+        assert error.retryable
+
+
+def test_what_can_be_chosen_on_the_command_line():
+    made = make_peer_of_host("husqvarna_ble", "C0:00:00:00:00:01", {})
+    assert isinstance(made, HusqvarnaPeer)
+    peer = make_emulated_peer("C0:00:00:00:00:01", {"name": "Ida", "pin": "0123", "serial": "7", "old": "yes"})
+    assert (peer.machine.traits.name, peer.machine.traits.serial, peer.lock.pin) == ("Ida", 7, 123)
+    assert peer.machine.statistics.blade_usage_s is None
+    for wrong in ({"pin": "12345"}, {"pin": "x"}, {"serial": "-1"}, {"colour": "red"}, {"time_scale": "²"}):
+        with pytest.raises(InvalidInputError) as caught:
+            make_emulated_peer("C0:00:00:00:00:01", wrong)
+        assert "12345" not in str(caught.value)

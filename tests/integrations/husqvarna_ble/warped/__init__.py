@@ -1,0 +1,1 @@
+"""Tests of integrations.husqvarna_ble in virtual time."""
