@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 from typing import Any
@@ -20,6 +19,7 @@ from cloud_relay.commands.cancellations import Cancellations
 from cloud_relay.commands.ledger import CommandLedger
 from cloud_relay.commands.service import CommandService
 from cloud_relay.commands.tenure import Tenure
+from cloud_relay.driving import RelayDriveHost
 from cloud_relay.edges.links import Endpoint, Links
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
@@ -36,17 +36,20 @@ from cloud_relay.gateway import Gateway
 from cloud_relay.ingest.ingest import Ingest, Listeners
 from cloud_relay.outgoing import Outgoing
 from cloud_relay.people import open_people
+from cloud_relay.process import ending_by_signal, failures_of
 from cloud_relay.routes import RouteParts, relay_routes
 from cloud_relay.settings import RelaySettings
 from core.access.people import People
 from core.access.tuples import TupleWriter
 from core.domain.clock import Clock, SystemClock
-from core.domain.errors import MowdeckError, UnavailableError
+from core.domain.commands import CommandResult
+from core.domain.errors import UnavailableError
 from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, UserId
 from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.web.application import build_application
+from core.web.drive_desk import DrivingDesk
 from core.web.host_routes import HostInfo
 from core.web.realtime.hub import RealtimeHub
 from core.web.route import Route
@@ -67,7 +70,7 @@ async def run(settings: RelaySettings, *, on_started: Started | None = None) -> 
     try:
         await _run(settings, on_started)
     except BaseExceptionGroup as group:
-        failure = next(_expected(group), None)
+        failure = next(failures_of(group), None)
         if failure is None:
             raise
         raise failure from group
@@ -87,7 +90,7 @@ async def _run(settings: RelaySettings, on_started: Started | None) -> None:
         relay_url = settings.public_url or url_of(sock)
         broker = make_broker(settings, relay_url=relay_url, clock=clock)
         relay = Relay(settings, clock, people, store, broker, key, relay_url)
-        ending = _ending()
+        ending = ending_by_signal()
         async with asyncio.TaskGroup() as group:
             tasks = await relay.start(group)
             async with serve(relay.application(), sock):
@@ -102,31 +105,6 @@ async def _run(settings: RelaySettings, on_started: Started | None) -> None:
             for task in reversed(tasks):
                 task.cancel()
                 await asyncio.wait({task})
-
-
-def _ending() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second one finds the system's own handlers again."""
-    ending = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-
-    def end() -> None:
-        ending.set()
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-    for number in numbers:
-        loop.add_signal_handler(number, end)
-    return ending
-
-
-def _expected(group: BaseExceptionGroup[BaseException]) -> Iterator[MowdeckError]:
-    """The expected failures within a group, in order."""
-    for one in group.exceptions:
-        if isinstance(one, BaseExceptionGroup):
-            yield from _expected(one)
-        elif isinstance(one, MowdeckError):
-            yield one
 
 
 class Relay:
@@ -169,6 +147,8 @@ class Relay:
             admit=self.registry.admit,
         )
         self._ledger = CommandLedger(people.database)
+        self._drive_host = RelayDriveHost(ledger=self._ledger, key=key, publish=self._outgoing.drive, clock=clock)
+        self._drives = DrivingDesk(host=self._drive_host, authorizer=people.authorizer, clock=clock)
         self._tenure = Tenure(people.rights, people.identity.sessions.find_ended)
         self._desk = self._make_desk()
         self._cancellations = Cancellations(
@@ -232,7 +212,7 @@ class Relay:
             key=self._key,
             publish=self._outgoing.command,
             publish_stop=self._outgoing.stop,
-            announce=self._hub.publish_result,
+            announce=self._announce_result,
             clock=self._clock,
         )
 
@@ -336,6 +316,7 @@ class Relay:
             mowers=self._mowers,
             catalog=self._catalog,
             desk=self._desk,
+            drives=self._drives,
             links=self._links,
             registry=self.registry,
         )
@@ -366,6 +347,10 @@ class Relay:
         for notifier, listener in ((self._people.grants_changed, changed), (self._people.sessions_ended, sign_out)):
             notifier.subscribe(listener)
             notifier.subscribe(self._cancellations.recheck)
+
+    def _announce_result(self, account_id: AccountId, result: CommandResult) -> None:
+        self._drive_host.note_result(result)
+        self._hub.publish_result(account_id, result)
 
     async def _publish_event(
         self, _edge_id: EdgeId, account_id: AccountId, mower_id: MowerId, event: MowerEvent

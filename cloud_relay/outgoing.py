@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cloud_relay.driving import QoS
 from cloud_relay.gateway import Gateway
 from core.domain.ids import EdgeId, MowerId
 from core.sync import topics
@@ -28,6 +29,9 @@ class Outgoing:
 
     async def cancel(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes) -> None:
         await self._gateway().publish(edge_id, topics.DOWN_CANCEL, mower_id, signed)
+
+    async def drive(self, edge_id: EdgeId, mower_id: MowerId, signed: bytes, qos: QoS) -> None:
+        await self._gateway().publish(edge_id, topics.DOWN_DRIVE, mower_id, signed, qos=qos)
 
     async def ack(self, edge_id: EdgeId, ack: Ack) -> None:
         await self._gateway().publish(edge_id, topics.DOWN_ACK, None, encode(ack))

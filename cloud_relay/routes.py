@@ -22,6 +22,8 @@ from core.domain.clock import Clock
 from core.storage.telemetry_store import TelemetryStore
 from core.web.access_routes import access_routes
 from core.web.command_routes import command_routes
+from core.web.drive_desk import DrivingDesk
+from core.web.drive_routes import drive_routes
 from core.web.identity_routes import identity_routes
 from core.web.mower_routes import mower_routes
 from core.web.realtime.hub import RealtimeHub
@@ -45,6 +47,7 @@ class RouteParts:
     mowers: Mowers
     catalog: FleetCatalog
     desk: CommandService
+    drives: DrivingDesk
     links: Links
     registry: EdgeRegistry
 
@@ -57,7 +60,7 @@ def relay_routes(parts: RouteParts) -> list[Route]:
         verifier=people.identity,
         authorizer=authorizer,
         live_states=StoredStates(parts.store),
-        drive_desk=None,
+        drive_desk=parts.drives,
         clock=parts.clock,
     )
     return [
@@ -68,7 +71,8 @@ def relay_routes(parts: RouteParts) -> list[Route]:
         *GroupRoutes(groups=parts.groups, rights=rights).routes(),
         *mower_routes(parts.catalog, authorizer),
         *MowerChangeRoutes(mowers=parts.mowers, catalog=parts.catalog, rights=rights).routes(),
-        *command_routes(parts.desk, parts.catalog, authorizer, parts.clock),
+        *command_routes(parts.desk, parts.catalog, authorizer, parts.clock, drives=parts.drives),
+        *drive_routes(parts.drives),
         *telemetry_routes(parts.store, authorizer, parts.clock),
         *EdgeRoutes(links=parts.links, registry=parts.registry, rights=rights).routes(),
         RealtimeSocket(viewers).route(),

@@ -34,6 +34,7 @@ from edge_agent.announcement import Announced, Announcement
 from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
+from edge_agent.commanding import make_commanding
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -44,13 +45,11 @@ from edge_agent.plugins import Plugins, open_plugins
 from edge_agent.recorder.recorder import Recorder
 from edge_agent.recorder.retention import Retention
 from edge_agent.routes import RouteParts, edge_routes
-from edge_agent.runtime.admission import Admission, Source
-from edge_agent.runtime.command_desk import LocalCommandDesk
-from edge_agent.runtime.commander import Commander
+from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.runtime.intake import Intake
-from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
+from edge_agent.runtime.ticket import Source
 from edge_agent.settings import EdgeSettings
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.relay_line import RelayLine
@@ -131,25 +130,18 @@ class _Box:
             rng=random.Random(secrets.randbits(64)),
             on_change=lambda status: self.keeper.note_door(status),  # noqa: PLW0108  (the keeper is made later)
         )
-        ledger = SafeLedger(store.command_ledger)
-        self.commander = Commander(
-            ledger=ledger,
-            admission=Admission(
-                clock=self.clock, account_of=self._account_of, capabilities=self.supervisor.capabilities
-            ),
+        commanding = make_commanding(
+            ledger=store.command_ledger,
             clock=self.clock,
             live=self.live,
-            find_link=self.supervisor.open_link,
-            on_result=self._on_result,
-        )
-        self.desk = LocalCommandDesk(
-            commander=self.commander,
-            ledger=ledger,
-            clock=self.clock,
+            supervisor=self.supervisor,
+            account_of=self._account_of,
             edge_id=lambda: EdgeId(self.identity.announced_id),
             capabilities=self.roster.capabilities,
             authorizer=people.authorizer,
+            on_result=self._on_result,
         )
+        self.commander, self.desk, self.drives = commanding.commander, commanding.desk, commanding.drives
         self._make_line()
         self._make_household()
         self._make_report(wall)
@@ -337,6 +329,7 @@ class _Box:
                 failed_registrations=(*self.roster.failed_registrations(), *self.fleet.refused()),
             ),
             submit=lambda envelope, source: self.commander.submit(envelope, source=source),
+            drive=lambda message: take_drive_message(self.commander.seats, message),
             cancel=self.commander.cancel,
             states=self.live.all,
             account_id=self.people.account.require,
@@ -365,6 +358,7 @@ class _Box:
                 roster=self.roster,
                 keeper=self.keeper,
                 command_desk=self.desk,
+                drives=self.drives,
                 link_desk=self.link_desk,
                 report=self.report,
                 clock=self.clock,

@@ -8,9 +8,11 @@ from core.domain.clock import Clock
 from core.storage.telemetry_store import TelemetryStore
 from core.web.access_routes import access_routes
 from core.web.command_routes import command_routes
+from core.web.drive_desk import DrivingDesk
+from core.web.drive_routes import drive_routes
 from core.web.identity_routes import identity_routes
 from core.web.mower_routes import mower_routes
-from core.web.ports import DriveDesk, LiveStates
+from core.web.ports import LiveStates
 from core.web.realtime.hub import RealtimeHub
 from core.web.realtime.socket import RealtimeSocket
 from core.web.realtime.viewer import ViewerParts
@@ -41,10 +43,10 @@ class RouteParts:
     roster: Roster
     keeper: MowerKeeper
     command_desk: LocalCommandDesk
+    drives: DrivingDesk
     link_desk: LinkDesk
     report: BoxReport
     clock: Clock
-    drive_desk: DriveDesk | None = None
 
 
 def edge_routes(parts: RouteParts) -> list[Route]:
@@ -55,7 +57,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         verifier=people.identity,
         authorizer=people.authorizer,
         live_states=parts.live,
-        drive_desk=parts.drive_desk,
+        drive_desk=parts.drives,
         clock=clock,
     )
     return [
@@ -63,7 +65,8 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *access_routes(people.identity),
         *mower_routes(parts.roster, people.authorizer),
         *household_routes(parts.keeper),
-        *command_routes(parts.command_desk, parts.roster, people.authorizer, clock),
+        *command_routes(parts.command_desk, parts.roster, people.authorizer, clock, drives=parts.drives),
+        *drive_routes(parts.drives),
         *telemetry_routes(parts.store, people.authorizer, clock),
         RealtimeSocket(viewer).route(),
         *config_routes(plugins.entries, plugins.flows, plugins.loader),

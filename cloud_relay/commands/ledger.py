@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from cloud_relay.commands.tables import COMMAND_SESSIONS, COMMANDS
 from cloud_relay.commands.tenure import OpenCommand
 from core.domain import limits
-from core.domain.commands import NO_ANSWER, Command, CommandResult, CommandStatus, IssuedBy, does_advance
+from core.domain.commands import NO_ANSWER, Command, CommandResult, CommandStatus, IssuedBy, ManualDrive, does_advance
 from core.domain.errors import NotFoundError
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId
 from core.storage.relational import RelationalDatabase
@@ -27,6 +27,7 @@ OUTCOME_UNKNOWN = "accepted by the box, which has not said how it ended"
 SWEEP_ROWS = 500
 OPEN = (CommandStatus.PENDING.value, CommandStatus.ACCEPTED.value)
 
+_MANUAL_DRIVE = msgspec.json.encode(ManualDrive()).decode()
 _COMMAND: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 _ISSUED_BY = msgspec.json.Decoder(IssuedBy)
 
@@ -111,6 +112,26 @@ class CommandLedger:
         async with self._database.read() as connection:
             rows = await connection.execute(query.order_by(COMMANDS.c.command_id.desc()).limit(limit))
             return [_view(row) for row in rows]
+
+    async def driving(
+        self, account_id: AccountId, mower_id: MowerId, *, since: datetime
+    ) -> tuple[CommandView, EdgeId] | None:
+        """The newest `manual_drive` that its box has accepted since then and not concluded, and the box."""
+        query = (
+            sa.select(COMMANDS)
+            .where(
+                COMMANDS.c.account_id == account_id,
+                COMMANDS.c.mower_id == mower_id,
+                COMMANDS.c.status == CommandStatus.ACCEPTED.value,
+                COMMANDS.c.issued_at >= since,
+                COMMANDS.c.command == _MANUAL_DRIVE,
+            )
+            .order_by(COMMANDS.c.command_id.desc())
+            .limit(1)
+        )
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).one_or_none()
+        return None if row is None else (_view(row), EdgeId(row.edge_id))
 
     async def close_silent(self, now: datetime) -> list[tuple[AccountId, CommandResult]]:
         """Commands whose answer is overdue. Pending ones become `expired` with NO_ANSWER (an inference, which the

@@ -20,7 +20,7 @@ from core.domain.commands import (
     CommandStatus,
     IssuedBy,
     Priority,
-    confirm_timeout_s,
+    answer_timeout_s,
     does_advance,
     find_mistakes,
     kind_of,
@@ -117,7 +117,7 @@ class CommandService:
         mower = await self._catalog.mower(who.account_id, mower_id)
         if mower.edge_id is None:
             raise ConflictError("no box is linked for this mower", hint="Link its box to this account again.")
-        confirm_s = confirm_timeout_s(command, mower.capabilities)
+        confirm_s = answer_timeout_s(command, mower.capabilities)
         if confirm_s is None:
             raise ConflictError(f"this mower cannot {kind_of(command)}", hint="Its page lists what it can do.")
         mistakes = find_mistakes(command, mower.capabilities)

@@ -86,7 +86,8 @@ class FindMower(_Command, frozen=True, kw_only=True, tag="find_mower"):
 
 
 class ManualDrive(_Command, frozen=True, kw_only=True, tag="manual_drive"):
-    """Begin to drive by hand; blades stay off."""
+    """Begin to drive by hand; blades stay off. It stays `accepted` for as long as somebody drives, and is `executed`
+    when the drive session has ended (the reason says why)."""
 
 
 class EmergencyStop(_Command, frozen=True, kw_only=True, tag="emergency_stop"):
@@ -137,6 +138,7 @@ class CommandStatus(StrEnum):
 
 
 FINAL = frozenset({CommandStatus.REJECTED, CommandStatus.EXECUTED, CommandStatus.EXPIRED, CommandStatus.FAILED})
+_IN_MOTION = frozenset({Activity.MOWING, Activity.LEAVING, Activity.RETURNING})
 _RANK = {CommandStatus.PENDING: 0, CommandStatus.ACCEPTED: 1, **dict.fromkeys(FINAL, 2)}
 
 NO_ANSWER = "no answer from the box"
@@ -209,6 +211,14 @@ def confirm_timeout_s(command: Command, capabilities: Capabilities) -> float | N
     """How long the effect may take to show, or None when the mower cannot do it at all."""
     ability = getattr(capabilities, kind_of(command))
     return None if ability is None else float(ability.confirm_timeout_s)
+
+
+def answer_timeout_s(command: Command, capabilities: Capabilities) -> float | None:
+    """How long after its acceptance a command may stay without a final result: a drive lives as long as its session."""
+    timeout_s = confirm_timeout_s(command, capabilities)
+    if timeout_s is None or not isinstance(command, ManualDrive):
+        return timeout_s
+    return timeout_s + limits.DRIVE_SESSION.total_seconds()
 
 
 def find_mistakes(command: Command, capabilities: Capabilities) -> tuple[Mistake, ...]:
@@ -312,13 +322,13 @@ def find_obstacle(command: Command, state: MowerState | None) -> str | None:
             return None if error.is_confirmable else "the mower does not let this error be confirmed from afar"
         case StartMow() | ResumeMow() | MowSpot() | ManualDrive() | ReturnToDock() if error is not None:
             return f"the mower reports an error ({error.code})"
-        case PauseMow() if state.activity not in {Activity.MOWING, Activity.LEAVING, Activity.RETURNING}:
+        case PauseMow() if state.activity not in {*_IN_MOTION, Activity.MANUAL}:
             return f"nothing to pause: the mower is {state.activity}"
         case ResumeMow() if state.activity is not Activity.PAUSED:
             return f"nothing to resume: the mower is {state.activity}"
         case StartMow() | MowSpot() if state.activity is Activity.MANUAL:
             return "somebody is driving the mower by hand"
-        case ManualDrive() if state.activity in {Activity.MOWING, Activity.LEAVING, Activity.RETURNING}:
+        case ManualDrive() if state.activity in _IN_MOTION:
             return f"pause the mower first: it is {state.activity}"
         case _:
             return None
@@ -337,14 +347,15 @@ def is_confirmed(command: Command, before: MowerState | None, after: MowerState)
         case ResumeMow():
             return after.activity in {Activity.MOWING, Activity.LEAVING, Activity.RETURNING}
         case PauseMow():
-            return after.activity is Activity.PAUSED
+            was_driven = before is not None and before.activity is Activity.MANUAL  # it may have no job to go on with
+            return after.activity is Activity.PAUSED or (was_driven and after.activity in {Activity.IDLE, *AT_DOCK})
         case ReturnToDock():
             return after.activity is Activity.RETURNING or after.activity in AT_DOCK
         case EmergencyStop():
             standing = {Activity.PAUSED, Activity.IDLE, Activity.ERROR, *AT_DOCK}
             return after.activity in standing and after.blades_on is not True
         case ManualDrive():
-            return after.activity is Activity.MANUAL
+            return after.activity is Activity.MANUAL and after.blades_on is not True
         case SetBladeHeight(height_mm=height_mm):
             height = after.blade_height
             return height is not None and height.unit == "mm" and abs(height.value - height_mm) < 0.5

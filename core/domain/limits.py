@@ -90,6 +90,17 @@ MOWERS_PER_ACCOUNT = 50
 BULK_SIZE = 200
 CONNECTION_OPTIONS_BYTES = 4 * 1024
 
+# Driving by hand (04 section 4.6)
+DRIVE_SESSION = timedelta(minutes=10)
+DRIVE_IDLE_S = 30.0
+"""A drive session without a frame for this long is over: nobody is there any more."""
+DRIVE_FRAME_TTL_MS = 500
+"""The dead man: a mower stands when no newer frame arrived within the frame's own time."""
+DRIVE_FRAME_TTL_MS_MIN = 100
+DRIVE_FRAME_TTL_MS_MAX = 1_000
+DRIVE_FRAMES_PER_S = 20.0
+"""Frames of one session that a host passes on; more are refused."""
+
 # Realtime (05 section 5.4)
 FRAME_BYTES = 16 * 1024
 AUTH_DEADLINE_S = 5.0
@@ -115,4 +126,6 @@ assert EMERGENCY_TTL <= COMMAND_TTL <= COMMAND_TTL_MAX
 assert ACK_TIMEOUT_S < RECONNECT_MAX_S
 assert BATCH_BYTES < MESSAGE_BYTES
 assert PROTOCOL_PING_S < 90
+assert DRIVE_FRAME_TTL_MS_MIN <= DRIVE_FRAME_TTL_MS <= DRIVE_FRAME_TTL_MS_MAX < DRIVE_IDLE_S * 1_000
+assert DRIVE_SESSION < SEEN_COMMANDS
 assert FLOWS_DISCOVERED < FLOWS_OPEN

@@ -69,7 +69,9 @@ class DrivableLink(MowerLink, Protocol):
     """A link over which a person can drive by hand."""
 
     async def drive(self, frame: DriveFrame) -> None:
-        """One joystick frame; the machine stops when none follows within `frame.ttl_ms`."""
+        """One joystick frame; the machine stops when none follows within `frame.ttl_ms`. Frames come between a
+        `ManualDrive` and its end, with growing sequence numbers, one at a time; one with both speeds 0 makes the
+        machine stand. Where `pause_mow` can be done, it also leaves manual mode. Raises as `send`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Signed envelopes of commands and cancels: compact JWS (RFC 7515) with EdDSA over Ed25519 (RFC 8037).
+"""Signed envelopes of commands and cancels, and joystick frames: compact JWS (RFC 7515), EdDSA over Ed25519 (RFC 8037).
 
 The algorithm and the type of each are pinned; the header's `kid` only chooses among the keys that the box has pinned
 (two while the relay changes its key). Nothing in the header can name a key of its own.
@@ -18,14 +18,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.domain import limits
 from core.domain.errors import InvalidInputError, SignatureError
-from core.sync.messages import CancelEnvelope, CommandEnvelope, decode, encode
+from core.sync.messages import CancelEnvelope, CommandEnvelope, DriveMessage, decode, encode
 
 ALGORITHM = "EdDSA"
 TYPE = "mowdeck-command"
 """The header's `typ`: a token that the same key signed for another purpose is no command."""
 CANCEL_TYPE = "mowdeck-cancel"
+DRIVE_TYPE = "mowdeck-drive"
 
-E = TypeVar("E", CommandEnvelope, CancelEnvelope)
+E = TypeVar("E", CommandEnvelope, CancelEnvelope, DriveMessage)
 _jws = jwt.PyJWS(algorithms=[ALGORITHM])
 
 
@@ -39,8 +40,16 @@ def sign_cancel(envelope: CancelEnvelope, key: Ed25519PrivateKey, key_id: str) -
     return _sign(envelope, CANCEL_TYPE, key, key_id)
 
 
-def _sign(envelope: CommandEnvelope | CancelEnvelope, kind: str, key: Ed25519PrivateKey, key_id: str) -> bytes:
-    token = _jws.encode(encode(envelope), key, algorithm=ALGORITHM, headers={"typ": kind, "kid": key_id})
+def sign_drive(message: DriveMessage, key: Ed25519PrivateKey, key_id: str) -> bytes:
+    """The message as a compact JWS. Signing one takes 0.1 ms, so every frame is signed: a broker can drop frames,
+    but neither make nor change one."""
+    return _sign(message, DRIVE_TYPE, key, key_id)
+
+
+def _sign(
+    message: CommandEnvelope | CancelEnvelope | DriveMessage, kind: str, key: Ed25519PrivateKey, key_id: str
+) -> bytes:
+    token = _jws.encode(encode(message), key, algorithm=ALGORITHM, headers={"typ": kind, "kid": key_id})
     return token.encode("ascii")
 
 
@@ -55,6 +64,11 @@ def verify(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CommandEnvelope
 def verify_cancel(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> CancelEnvelope:
     """As `verify`, for a cancel: neither passes as the other."""
     return _verify(data, CANCEL_TYPE, keys, CancelEnvelope)
+
+
+def verify_drive(data: bytes, keys: Mapping[str, Ed25519PublicKey]) -> DriveMessage:
+    """As `verify`, for a joystick frame or the end of a drive."""
+    return _verify(data, DRIVE_TYPE, keys, DriveMessage)
 
 
 def _verify(data: bytes, kind: str, keys: Mapping[str, Ed25519PublicKey], envelope: type[E]) -> E:

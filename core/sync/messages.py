@@ -12,6 +12,7 @@ import msgspec
 
 from core.domain.capabilities import Capabilities
 from core.domain.commands import Command, CommandResult, IssuedBy, Priority
+from core.domain.drive import DriveEnd, DriveFrame
 from core.domain.errors import MalformedMessageError
 from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, BootId, CommandId, EdgeId, EntryId, MowerId, StreamId
@@ -116,6 +117,20 @@ class CommandEnvelope(_Message, frozen=True, kw_only=True):
     issued_at: datetime
     expires_at: datetime
     correlation_id: str
+
+
+class DriveMessage(_Message, frozen=True, kw_only=True):
+    """`down/drive/{mower_id}`, signed like a command: a joystick frame for the drive session that the command
+    `session_id` has opened, or the session's end. A session has many frames, so they carry no time of their own: old
+    ones are known by their sequence number."""
+
+    session_id: CommandId
+    edge_id: EdgeId
+    mower_id: MowerId
+    frame: DriveFrame | None = None
+    end: DriveEnd | None = None
+    detail: str = ""
+    """To the end: who ended it."""
 
 
 class CancelEnvelope(_Message, frozen=True, kw_only=True):

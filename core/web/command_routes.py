@@ -30,6 +30,7 @@ from core.domain.errors import (
 )
 from core.domain.ids import CommandId, MowerId
 from core.identity.principal import Principal
+from core.web.drive_desk import DrivingDesk
 from core.web.gate import demand
 from core.web.ports import CommandDesk, CommandView, MowerCatalog
 from core.web.rate import RateLimiter
@@ -80,10 +81,11 @@ def command_routes(
     authorizer: Authorizer,
     clock: Clock,
     *,
+    drives: DrivingDesk | None = None,
     max_time_to_live: timedelta = limits.COMMAND_TTL_MAX,
 ) -> tuple[Route, ...]:
-    """The routes over a host's command desk."""
-    handlers = _CommandHandlers(desk, catalog, authorizer, clock, max_time_to_live)
+    """The routes over a host's command desk. With `drives`, nobody begins to drive a mower that somebody drives."""
+    handlers = _CommandHandlers(desk, catalog, authorizer, clock, drives, max_time_to_live)
     return (
         Route(
             method="POST",
@@ -129,12 +131,14 @@ class _CommandHandlers:
         catalog: MowerCatalog,
         authorizer: Authorizer,
         clock: Clock,
+        drives: DrivingDesk | None,
         max_time_to_live: timedelta,
     ) -> None:
         self._desk = desk
         self._catalog = catalog
         self._authorizer = authorizer
         self._clock = clock
+        self._drives = drives
         self._max_time_to_live = max_time_to_live
         self._limiter = RateLimiter(rate_per_s=COMMANDS_PER_S, burst=COMMANDS_BURST)
 
@@ -159,8 +163,8 @@ class _CommandHandlers:
         if wait_s > 0:
             raise RateLimitedError("too many commands", retry_after_s=wait_s)
         await self._catalog.mower(who.account_id, mower_id)
-        if isinstance(command, ManualDrive):
-            raise ConflictError("no drive session is open", hint="Open a drive session first.")
+        if isinstance(command, ManualDrive) and self._drives is not None:
+            await self._drives.demand_seat(who, mower_id)
 
     async def list_commands(self, request: Request) -> CommandPage:
         query = request.query

@@ -10,7 +10,7 @@ import msgspec
 
 from core.domain.capabilities import Capabilities
 from core.domain.commands import Command, CommandStatus, IssuedBy
-from core.domain.drive import DriveFrame
+from core.domain.drive import DriveEnd, DriveFrame, DriveSession
 from core.domain.ids import AccountId, CommandId, EdgeId, GroupId, MowerId, SiteId
 from core.domain.mower import Area, LinkKind, MowerState
 from core.identity.principal import Principal
@@ -104,6 +104,31 @@ class LiveStates(Protocol):
 
 
 class DriveDesk(Protocol):
-    """Takes joystick frames of an open drive session; ForbiddenError when the sender has none."""
+    """Takes the joystick frames of realtime connections."""
 
-    async def drive(self, who: Principal, mower_id: MowerId, frame: DriveFrame) -> None: ...
+    async def drive(self, who: Principal, mower_id: MowerId, frame: DriveFrame, *, connection_id: str) -> None:
+        """Passes a frame on. ForbiddenError when the sender has no open session or not the right, InvalidInputError,
+        RateLimitedError; the frame was not delivered for any other error."""
+        ...
+
+    async def close(self, connection_id: str) -> None:
+        """The connection has ended, and with it what was driven over it. Raises nothing."""
+        ...
+
+
+class DriveHost(Protocol):
+    """The drive sessions that a host knows, and the way to the mower."""
+
+    async def session(self, account_id: AccountId, mower_id: MowerId) -> DriveSession | None:
+        """Who drives this mower now."""
+        ...
+
+    async def steer(self, session: DriveSession, frame: DriveFrame) -> None:
+        """Passes a checked frame on. ForbiddenError (the session is over), InvalidInputError (the frame made the
+        mower stand), NotPublishedError."""
+        ...
+
+    async def end(self, session: DriveSession, why: DriveEnd, detail: str = "") -> None:
+        """Ends the session: no frame of it is passed on any more. ForbiddenError (it is over already),
+        NotPublishedError (the box was not told; it ends the session for want of frames)."""
+        ...

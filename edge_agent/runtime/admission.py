@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from core.domain import limits
 from core.domain.capabilities import Capabilities
@@ -16,10 +15,8 @@ from core.domain.commands import CommandStatus, EmergencyStop, confirm_timeout_s
 from core.domain.ids import AccountId, MowerId
 from core.sync.messages import CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
-from edge_agent.runtime.ticket import OFFLINE, OLDER_THAN_STOP
+from edge_agent.runtime.ticket import OFFLINE, OLDER_THAN_STOP, Source
 
-Source = Literal["relay", "local"]
-"""Whose command it is, and so whose clock its times are of and whose account it must name."""
 AccountOf = Callable[[MowerId, Source], AccountId | None]
 """The account that a mower has at a source (the registration's, or the box's own); None: no mower of ours."""
 

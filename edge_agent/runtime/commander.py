@@ -15,14 +15,17 @@ import structlog
 
 from core.domain import limits
 from core.domain.commands import FINAL, CommandResult, CommandStatus, EmergencyStop, does_advance, kind_of
+from core.domain.drive import DriveEnd
 from core.domain.errors import UnavailableError
 from core.domain.ids import CommandId, MowerId
 from core.storage.command_ledger import LedgerEntry
 from core.sync.messages import CancelEnvelope, CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
-from edge_agent.runtime.admission import Admission, Refusal, Source, StopMark, Times
+from edge_agent.runtime.admission import Admission, Refusal, StopMark, Times
+from edge_agent.runtime.door import OpenLink
+from edge_agent.runtime.drive import DriveSeats, FindLink, Wait, wait_for
 from edge_agent.runtime.early_cancels import EarlyCancels, does_cancel
-from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution, FindLink
+from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution
 from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import (
@@ -30,6 +33,7 @@ from edge_agent.runtime.ticket import (
     INTERRUPTED,
     REMOVED,
     SEEN_ELSEWHERE,
+    Source,
     Submission,
     Ticket,
     nobody_asks,
@@ -80,13 +84,22 @@ class Commander:
         find_link: FindLink,
         on_result: OnResult,
         send_deadline_s: float = SEND_DEADLINE_S,
+        drive_wait: Wait = wait_for,
     ) -> None:
         self._ledger = ledger
         self._admission = admission
         self._clock = clock
         self._on_result = on_result
+        self.seats = DriveSeats(clock=clock, live=live, find_link=find_link, wait=drive_wait)
+        """Who drives by hand."""
         self._execution = Execution(
-            clock=clock, live=live, find_link=find_link, conclude=self._conclude, send_deadline_s=send_deadline_s
+            clock=clock,
+            live=live,
+            find_link=find_link,
+            conclude=self._conclude,
+            seats=self.seats,
+            begin_drive=self._begin_drive,
+            send_deadline_s=send_deadline_s,
         )
         self._desks: dict[MowerId, _Desk] = {}
         self._tickets: dict[CommandId, Ticket] = {}
@@ -145,6 +158,7 @@ class Commander:
         """The mower was removed: what runs and waits for it ends."""
         desk = self._desks.pop(mower_id, None)
         self._marks.pop(mower_id, None)
+        self.seats.end(mower_id, DriveEnd.REMOVED)
         if desk is not None:
             self._clear(desk, REMOVED)
             desk.arrived.set()
@@ -174,7 +188,7 @@ class Commander:
         ticket = Ticket(
             envelope=envelope,
             deadline=times.deadline if times is not None else now,
-            is_relayed=source == "relay",
+            source=source,
             may_still=may_still,
             find_stranger=lambda: _reason(self._admission.find_stranger(envelope, source)),
         )
@@ -199,7 +213,7 @@ class Commander:
             if cancel.command_id not in self._seen:
                 self._early.put(cancel, self._clock.monotonic())
             return
-        if not ticket.is_relayed or ticket.is_sent or not does_cancel(cancel, ticket.envelope):
+        if ticket.source != "relay" or ticket.is_sent or not does_cancel(cancel, ticket.envelope):
             return
         ticket.cancel(cancel.reason)
         desk = self._desks.get(cancel.mower_id)
@@ -230,6 +244,7 @@ class Commander:
     def _halt(self, envelope: CommandEnvelope, times: Times | None, source: Source) -> None:
         """A stop was asked for. Whatever becomes of it, nothing that was given before it moves the mower now."""
         self._mark(envelope, times, source)
+        self.seats.end(envelope.mower_id, DriveEnd.STOP)
         desk = self._desks.get(envelope.mower_id)
         if desk is not None:
             self._clear(desk, CANCELLED_BY_STOP)
@@ -300,6 +315,15 @@ class Commander:
             desk.stopping.discard(ticket)
             if not desk.stopping:
                 desk.calm.set()
+
+    def _begin_drive(self, ticket: Ticket, link: OpenLink) -> None:
+        """The mower is in manual mode: somebody drives it from now on, and the next command has its turn."""
+        seat = self.seats.open(ticket, link)
+        if self._group is None:  # the box is ending; its next life says that this was interrupted
+            self.seats.close(seat)
+            return
+        occupied = self._guard(lambda _: self.seats.occupy(seat, self._conclude), ticket)
+        self._group.create_task(occupied, name=f"drive {ticket.envelope.mower_id}")
 
     async def _guard(self, execute: Callable[[Ticket], Awaitable[None]], ticket: Ticket) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import structlog
 
@@ -14,6 +14,7 @@ from core.domain.commands import (
     CommandStatus,
     EmergencyStop,
     FindMower,
+    ManualDrive,
     ResetBladeUsage,
     SetSchedule,
     SetSpeed,
@@ -29,6 +30,7 @@ from core.domain.ids import MowerId
 from core.domain.mower import Connectivity, MowerState
 from core.platform.integration import Outcome
 from edge_agent.runtime.door import OpenLink
+from edge_agent.runtime.drive import CANNOT_BE_DRIVEN, Conclude, DriveSeats, FindLink
 from edge_agent.runtime.leash import run_until
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import OFFLINE, UNCONFIRMED, Ticket
@@ -43,8 +45,7 @@ STOP_TRIES = 2
 _INVISIBLE = (SetSpeed, SetSchedule, SkipNext, ResetBladeUsage, FindMower)
 """Commands whose effect no state shows: only the mower's own word confirms them."""
 
-Conclude = Callable[[Ticket, CommandStatus, str | None], Awaitable[None]]
-FindLink = Callable[[MowerId], OpenLink | None]
+BeginDrive = Callable[[Ticket, OpenLink], None]
 
 
 class Execution:
@@ -57,16 +58,21 @@ class Execution:
         live: LiveStates,
         find_link: FindLink,
         conclude: Conclude,
+        seats: DriveSeats,
+        begin_drive: BeginDrive,
         send_deadline_s: float = SEND_DEADLINE_S,
     ) -> None:
         self._clock = clock
         self._live = live
         self._find_link = find_link
         self._conclude = conclude
+        self._seats = seats
+        self._begin_drive = begin_drive
         self._send_deadline_s = send_deadline_s
 
     async def run(self, ticket: Ticket) -> None:
-        """From the head of the queue to a final status."""
+        """From the head of the queue to a final status, or to the beginning of a drive."""
+        await self._seats.settle(ticket.envelope.mower_id)
         refusal = self._find_refusal(ticket)
         if refusal is not None:
             await self._conclude(ticket, *refusal)
@@ -75,6 +81,7 @@ class Execution:
             await self._conclude(ticket, CommandStatus.REJECTED, RIGHT_LOST)
             return
         await self._conclude(ticket, CommandStatus.ACCEPTED, None)
+        await self._seats.make_way(ticket)
         # Writing it down took time: the world is looked at again before anything moves.
         refusal = self._find_refusal(ticket)
         link = self._find_link(ticket.envelope.mower_id)
@@ -82,7 +89,14 @@ class Execution:
             status, reason = refusal or (CommandStatus.FAILED, OFFLINE)
             await self._conclude(ticket, CommandStatus.FAILED if status is CommandStatus.REJECTED else status, reason)
             return
-        await self._conclude(ticket, *await self._send_and_watch(ticket, link))
+        status, reason = await self._send_and_watch(ticket, link)
+        is_begun = isinstance(ticket.envelope.command, ManualDrive) and status is CommandStatus.EXECUTED
+        if not is_begun:
+            await self._conclude(ticket, status, reason)
+        elif ticket.is_cancelled:
+            await self._conclude(ticket, CommandStatus.FAILED, ticket.cancel_reason)
+        else:
+            self._begin_drive(ticket, link)
 
     async def stop(self, ticket: Ticket) -> None:
         """An emergency stop: sent first, written down while it is on its way."""
@@ -119,7 +133,9 @@ class Execution:
         mistakes = find_mistakes(command, link.capabilities)
         if mistakes:
             return CommandStatus.REJECTED, "; ".join(f"{m.field}: {m.reason}" for m in mistakes)
-        obstacle = find_obstacle(command, self._live.get(mower_id))
+        if isinstance(command, ManualDrive) and not hasattr(link.link, "drive"):
+            return CommandStatus.REJECTED, CANNOT_BE_DRIVEN
+        obstacle = self._seats.find_obstacle(ticket) or find_obstacle(command, self._live.get(mower_id))
         return None if obstacle is None else (CommandStatus.REJECTED, obstacle)
 
     async def _send_and_watch(self, ticket: Ticket, link: OpenLink) -> tuple[CommandStatus, str | None]:

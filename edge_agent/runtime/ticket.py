@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from core.domain.commands import CommandResult, CommandStatus
 from core.sync.messages import CommandEnvelope
+
+Source = Literal["relay", "local"]
+"""Whose command it is, and so whose clock its times are of and whose account it must name."""
 
 CANCELLED_BY_STOP = "cancelled by an emergency stop"
 REMOVED = "the mower was removed from the box"
@@ -29,6 +33,8 @@ class Ticket:
 
     envelope: CommandEnvelope
     deadline: float
+    source: Source = "relay"
+    """Only the relay takes back what the relay gave."""
     status: CommandStatus = CommandStatus.PENDING
     result: CommandResult | None = None
     """The last transition."""
@@ -36,8 +42,6 @@ class Ticket:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the ledger knows the command."""
     cancel_reason: str = CANCELLED_BY_STOP
-    is_relayed: bool = False
-    """Whether the relay gave it, which alone may take it back."""
     is_sent: bool = False
     """Set just before the mower may hear of it: from then on nothing takes it back."""
     find_stranger: Callable[[], str | None] = lambda: None

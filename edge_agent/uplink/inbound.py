@@ -10,29 +10,31 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.domain.clock import Clock
 from core.domain.commands import CommandResult, CommandStatus, EmergencyStop
-from core.domain.errors import MalformedMessageError, SignatureError, UnavailableError
+from core.domain.errors import ForbiddenError, MalformedMessageError, SignatureError, UnavailableError
 from core.domain.ids import AccountId, EdgeId
 from core.mqtt.session import MqttMessage
-from core.sync.envelope import verify, verify_cancel
-from core.sync.messages import Ack, Call, CancelEnvelope, CommandEnvelope, Registrations, decode
+from core.sync.envelope import verify, verify_cancel, verify_drive
+from core.sync.messages import Ack, Call, CancelEnvelope, CommandEnvelope, DriveMessage, Registrations, decode
 from core.sync.topics import (
     DOWN_ACK,
     DOWN_CALL,
     DOWN_CANCEL,
     DOWN_COMMAND,
+    DOWN_DRIVE,
     DOWN_REGISTRATIONS,
     DOWN_STOP,
     Topic,
     parse_topic,
 )
-from edge_agent.runtime.admission import Source
-from edge_agent.runtime.ticket import Submission
+from edge_agent.runtime.ticket import Source, Submission
 
 _log = structlog.get_logger(__name__)
 
 RETAINED = "a command that the broker had kept is never carried out"
 
 Submit = Callable[[CommandEnvelope, Source], Awaitable[Submission]]
+Drive = Callable[[DriveMessage], None]
+"""Takes a joystick frame or the end of a drive, without waiting; ForbiddenError when no such session is open."""
 Cancel = Callable[[CancelEnvelope], None]
 
 
@@ -47,6 +49,7 @@ class Inbound:
         keys: Mapping[str, Ed25519PublicKey],
         clock: Clock,
         submit: Submit,
+        drive: Drive,
         cancel: Cancel,
         put_result: Callable[[CommandResult], None],
         on_ack: Callable[[Ack], None],
@@ -58,6 +61,7 @@ class Inbound:
         self._keys = keys
         self._clock = clock
         self._submit = submit
+        self._drive = drive
         self._cancel = cancel
         self._put_result = put_result
         self._on_ack = on_ack
@@ -78,11 +82,15 @@ class Inbound:
             self._refuse("malformed", message, err.detail)
         except UnavailableError as err:
             self._refuse("not-ready", message, err.detail)
+        except ForbiddenError as err:
+            self._refuse("no-drive-session", message, err.detail)
 
     async def _dispatch(self, where: Topic, message: MqttMessage) -> None:
         match where.branch:
             case _ if where.branch in {DOWN_COMMAND, DOWN_STOP}:
                 await self._take_command(where, message)
+            case _ if where.branch == DOWN_DRIVE:
+                self._take_drive(where, message)
             case _ if where.branch == DOWN_CANCEL:
                 self._take_cancel(where, message)
             case _ if where.branch == DOWN_ACK:
@@ -110,6 +118,16 @@ class Inbound:
         submission = await self._submit(envelope, "relay")
         if submission.is_untold and submission.result is not None:
             self._put_result(submission.result)
+
+    def _take_drive(self, where: Topic, message: MqttMessage) -> None:
+        if message.retained:
+            self._refuse("retained", message, "a joystick frame that the broker had kept")
+            return
+        drive = verify_drive(message.payload, self._keys)
+        if drive.edge_id != self._edge_id or drive.mower_id != where.tail:
+            self._refuse("misdirected", message, "the frame names another box or mower")
+            return
+        self._drive(drive)
 
     def _take_cancel(self, where: Topic, message: MqttMessage) -> None:
         cancel = verify_cancel(message.payload, self._keys)

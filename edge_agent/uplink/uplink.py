@@ -29,6 +29,7 @@ from core.sync.topics import (
     DOWN_CALL,
     DOWN_CANCEL,
     DOWN_COMMAND,
+    DOWN_DRIVE,
     DOWN_REGISTRATIONS,
     DOWN_STOP,
     UP_HELLO,
@@ -41,7 +42,7 @@ from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.uplink.calls import Calls
 from edge_agent.uplink.connection import consume, run_together
 from edge_agent.uplink.facts import BoxFacts, UplinkStatus, pinned_keys
-from edge_agent.uplink.inbound import Cancel, Inbound, Submit
+from edge_agent.uplink.inbound import Cancel, Drive, Inbound, Submit
 from edge_agent.uplink.journal_pump import JournalPump
 from edge_agent.uplink.live_lane import LiveLane
 from edge_agent.uplink.outbox import Outbox
@@ -73,6 +74,7 @@ class Uplink:
         random: Callable[[], float],
         facts: Callable[[], BoxFacts],
         submit: Submit,
+        drive: Drive,
         cancel: Cancel,
         states: Callable[[], dict[MowerId, MowerState]],
         account_id: Callable[[], AccountId],
@@ -109,6 +111,7 @@ class Uplink:
             keys=pinned_keys(link),
             clock=clock,
             submit=submit,
+            drive=drive,
             cancel=cancel,
             put_result=self._outbox.put_result,
             on_ack=self._on_ack,
@@ -207,7 +210,7 @@ class Uplink:
                     topic(self._edge_id, UP_JOURNAL), data, qos=1, timeout_s=BATCH_DEADLINE_S
                 ),
             )
-            branches = (DOWN_ACK, DOWN_COMMAND, DOWN_CANCEL, DOWN_STOP, DOWN_REGISTRATIONS, DOWN_CALL)
+            branches = (DOWN_ACK, DOWN_COMMAND, DOWN_CANCEL, DOWN_STOP, DOWN_DRIVE, DOWN_REGISTRATIONS, DOWN_CALL)
             await session.subscribe(*(topic_filter(branch, self._edge_id) for branch in branches))
             await session.publish(will.topic, self._say_status(is_online=True), qos=1, retain=True)
             self._session, self._pump = session, pump

@@ -35,9 +35,12 @@ def _move(machine: Machine, order: Motion) -> str | None:
         case wire.CutSpot():
             return _cut_spot(machine, order)
         case wire.Halt():
-            if machine.phase not in MOVING:
+            if machine.phase is Phase.REMOTE:
+                machine.let_go()
+            elif machine.phase in MOVING:
+                machine.halt()
+            else:
                 return "nothing to pause"
-            machine.halt()
         case wire.GoOn():
             return None if machine.go_on() else "nothing to go on with"
         case wire.GoHome():

@@ -15,11 +15,12 @@ from core.domain.errors import UnavailableError
 from core.domain.ids import BootId, MowerId, StreamId
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress, Credential, MqttMessage, MqttSession, Will, open_session
-from core.sync.envelope import import_public_key, verify, verify_cancel
+from core.sync.envelope import import_public_key, verify, verify_cancel, verify_drive
 from core.sync.linking import LinkGrant
 from core.sync.messages import (
     CancelEnvelope,
     CommandEnvelope,
+    DriveMessage,
     Hello,
     InventoryItem,
     Registrations,
@@ -32,6 +33,7 @@ from core.sync.messages import (
 from core.sync.topics import (
     DOWN_CANCEL,
     DOWN_COMMAND,
+    DOWN_DRIVE,
     DOWN_REGISTRATIONS,
     DOWN_STOP,
     UP_HELLO,
@@ -104,6 +106,19 @@ class FakeBox:
 
         return verify((await self.heard(check)).payload, self.keys)
 
+    def drives(self) -> list[DriveMessage]:
+        """What the relay signed for drive sessions, in order."""
+        found = [m for m in self.messages if parse_topic(m.topic).branch == DOWN_DRIVE]
+        assert not any(message.retained for message in found)
+        messages = [verify_drive(message.payload, self.keys) for message in found]
+        assert [message.qos for message in found] == [0 if m.frame is not None else 1 for m in messages]
+        return messages
+
+    async def until_drives(self, is_so: Callable[[list[DriveMessage]], bool]) -> list[DriveMessage]:
+        async with asyncio.timeout(WAIT_S), self._changed:
+            await self._changed.wait_for(lambda: is_so(self.drives()))
+        return self.drives()
+
     async def cancel(self, command_id: str) -> CancelEnvelope:
         """The verified cancel of a command."""
 
@@ -158,7 +173,10 @@ async def connected_box(grant: LinkGrant) -> AsyncIterator[FakeBox]:
         box = FakeBox(session, grant)
         listener = group.create_task(box.listen(), name="fake-box")
         await session.subscribe(
-            *(topic_filter(b, grant.edge_id) for b in (DOWN_COMMAND, DOWN_CANCEL, DOWN_STOP, DOWN_REGISTRATIONS))
+            *(
+                topic_filter(b, grant.edge_id)
+                for b in (DOWN_COMMAND, DOWN_CANCEL, DOWN_STOP, DOWN_DRIVE, DOWN_REGISTRATIONS)
+            )
         )
         await box.say_online()
         yield box

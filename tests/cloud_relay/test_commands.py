@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cloud_relay.commands.ledger import OUTCOME_UNKNOWN
+from cloud_relay.driving import RelayDriveHost
 from core.domain import limits
-from core.domain.capabilities import Capabilities
+from core.domain.capabilities import Capabilities, Drive
 from core.domain.commands import (
     FINAL,
     NO_ANSWER,
@@ -19,12 +20,14 @@ from core.domain.commands import (
     CommandStatus,
     EmergencyStop,
     FindMower,
+    ManualDrive,
     PauseMow,
     Priority,
     SetBladeHeight,
     StartMow,
 )
-from core.domain.errors import ConflictError, InvalidInputError, NotFoundError, NotPublishedError
+from core.domain.drive import DriveFrame
+from core.domain.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, NotPublishedError
 from core.domain.ids import CommandId, MowerId
 from core.sync.envelope import verify
 from tests.cloud_relay.relay_parts import hello, item
@@ -299,3 +302,46 @@ async def test_any_order_of_results_ends_with_the_first_final_one(parts, words):
     final = [w for w in words if CommandStatus(w) in FINAL]
     expected = final[0] if final else ("accepted" if "accepted" in words else "pending")
     assert await status(parts, view) == expected
+
+
+async def drive(parts, owner):
+    """A drive session that the box has accepted."""
+    drivable = Capabilities(manual_drive=Drive(max_speed_mps=0.5, motor_timeout_s=1.0))
+    grant = await parts.link(owner)
+    await parts.inventory.take(grant.edge_id, hello(parts.clock, item(M1, abilities=drivable)))
+    view = await submit(parts, owner, ManualDrive(), ttl=limits.DRIVE_TTL)
+    await parts.desk.take_result(grant.edge_id, result(view, "accepted"))
+    return grant, view
+
+
+async def test_a_drive_is_not_overdue_while_it_lasts(parts, owner):
+    grant, view = await drive(parts, owner)
+    parts.clock.advance(limits.DRIVE_SESSION.total_seconds())
+    await parts.desk.sweep()
+    assert (await parts.desk.command("acc-a", view.command_id)).reason is None
+    parts.clock.advance(120)
+    await parts.desk.sweep()
+    assert (await parts.desk.command("acc-a", view.command_id)).reason == OUTCOME_UNKNOWN
+    await parts.desk.take_result(grant.edge_id, result(view, "executed", reason="its time was over"))
+    assert await status(parts, view) is CommandStatus.EXECUTED
+
+
+async def test_who_drives_stands_in_the_books_and_outlives_the_process(parts, owner):
+    _, view = await drive(parts, owner)
+    sent = []
+
+    async def publish(*message):
+        sent.append(message)
+
+    def another_life():
+        return RelayDriveHost(ledger=parts.ledger, key=parts.key, publish=publish, clock=parts.clock)
+
+    session = await another_life().session("acc-a", M1)
+    assert (session.session_id, session.driver.subject) == (view.command_id, owner.subject)
+    assert session.ends_at == view.issued_at + limits.DRIVE_SESSION
+    assert await another_life().session("acc-b", M1) is None
+    with pytest.raises(ForbiddenError):
+        await another_life().steer(session, DriveFrame(sequence=1, linear=0.0, angular=0.0))  # it has to be asked for
+    parts.clock.advance(limits.DRIVE_SESSION.total_seconds())
+    assert await another_life().session("acc-a", M1) is None
+    assert sent == []

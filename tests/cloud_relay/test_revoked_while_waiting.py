@@ -21,6 +21,7 @@ from core.domain.mower import Activity
 from core.mqtt.session import BrokerAddress
 from core.sync.linking import LinkGrant
 from core.sync.messages import InventoryItem
+from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.uplink import Uplink
 from tests.cloud_relay.fake_box import connected_box
@@ -85,6 +86,7 @@ def uplink_of(grant: LinkGrant, box: RealTimeBox) -> Uplink:
         random=random.Random(1).random,
         facts=lambda: BoxFacts(name="Box", version="0.1", mowers=(found,)),
         submit=lambda envelope, source: box.commander.submit(envelope, source=source),
+        drive=lambda message: take_drive_message(box.commander.seats, message),
         cancel=box.commander.cancel,
         states=box.live.all,
         account_id=lambda: grant.account_id,

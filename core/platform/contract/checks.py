@@ -18,7 +18,7 @@ from core.domain.errors import IntegrationError
 from core.domain.events import MowerEvent
 from core.domain.ids import is_safe_id
 from core.domain.limits import CLOSE_DEADLINE_S, REPORTS_PER_S
-from core.domain.mower import AT_DOCK, MOVING, MowerDescription
+from core.domain.mower import AT_DOCK, MOVING, Activity, MowerDescription
 from core.platform.contract.breach import BreachError, NotApplicableError, require
 from core.platform.contract.plausible import require_plausible
 from core.platform.contract.running import QUIET_S, obeyed, run_link
@@ -162,6 +162,10 @@ async def driving_by_hand_has_a_dead_man(subject: Subject) -> None:
         await running.watch(ability.motor_timeout_s + QUIET_S)
         await running.until(lambda s: not s.speed_mps, 5.0, "standing without a frame")
         require(all(state.blades_on is not True for state in running.states), "the blades were on while driven by hand")
+        if running.link.capabilities.pause_mow is not None:
+            outcome = await link.send(commands.PauseMow())
+            require(outcome.kind == "accepted", "pause_mow does not end driving by hand")
+            await running.until(lambda s: s.activity is not Activity.MANUAL, 10.0, "out of manual mode after pause_mow")
 
 
 async def a_link_is_never_reopened(subject: Subject) -> None:

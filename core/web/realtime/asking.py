@@ -17,6 +17,7 @@ from core.domain.errors import (
     ForbiddenError,
     InvalidInputError,
     MowdeckError,
+    RateLimitedError,
     StorageError,
     UnauthenticatedError,
     UnavailableError,
@@ -77,18 +78,32 @@ class Ports:
             log.warning("last states not read", why=str(err))
             return None
 
-    async def drive(self, who: Principal | None, mower_id: MowerId, frame: DriveFrame) -> Error | None:
+    async def drive(
+        self, who: Principal | None, mower_id: MowerId, frame: DriveFrame, connection_id: str
+    ) -> Error | None:
         """Hands a joystick frame on; the error to tell when it was not taken."""
         if self.drive_desk is None or who is None:
             return NO_SESSION
         try:
             async with asyncio.timeout(limits.DRIVE_TTL.total_seconds()):
-                await self.drive_desk.drive(who, mower_id, frame)
+                await self.drive_desk.drive(who, mower_id, frame, connection_id=connection_id)
         except ForbiddenError as err:
             return Error(code="unauthorized", detail=err.detail) if err.detail else NO_SESSION
         except InvalidInputError as err:
             return Error(code="invalid_message", detail=err.detail)
+        except RateLimitedError as err:
+            return Error(code="limit_exceeded", detail=err.detail)
         except (MowdeckError, TimeoutError) as err:
             log.warning("joystick frame not delivered", mower_id=mower_id, why=str(err))
             return Error(code="internal", detail="the frame was not delivered")
         return None
+
+    async def close(self, connection_id: str) -> None:
+        """The connection has ended: nothing is driven over it any more."""
+        if self.drive_desk is None:
+            return
+        try:
+            async with asyncio.timeout(ASK_DEADLINE_S):
+                await self.drive_desk.close(connection_id)
+        except TimeoutError:
+            log.warning("the end of a connection was not passed on in time", connection_id=connection_id)

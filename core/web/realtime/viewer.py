@@ -125,6 +125,7 @@ class Viewer:
                     task.cancel()
         finally:
             self._hub.leave(self, self._indexed)
+            await self._ports.close(self._conversation.connection_id)
         await self._say_goodbye()
 
     # -- called by the hub; none of these waits
@@ -308,7 +309,8 @@ class Viewer:
                 self.push_state(live.mower_id, frame)
 
     async def _forward(self, action: Forward) -> list[Action]:
-        error = await self._ports.drive(self.principal, action.mower_id, action.frame)
+        connection_id = self._conversation.connection_id
+        error = await self._ports.drive(self.principal, action.mower_id, action.frame, connection_id)
         return [] if error is None else [Send(error)]
 
     # -- the end

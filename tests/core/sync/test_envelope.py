@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.domain.commands import IssuedBy, Priority, StartMow
+from core.domain.drive import DriveFrame
 from core.domain.errors import InvalidInputError, MalformedMessageError, SignatureError, SyncError
 from core.domain.ids import AccountId, CommandId, EdgeId, MowerId
 from core.sync.envelope import (
@@ -23,10 +24,12 @@ from core.sync.envelope import (
     public_jwk,
     sign,
     sign_cancel,
+    sign_drive,
     verify,
     verify_cancel,
+    verify_drive,
 )
-from core.sync.messages import CancelEnvelope, CommandEnvelope, encode
+from core.sync.messages import CancelEnvelope, CommandEnvelope, DriveMessage, encode
 from core.sync.topics import DOWN_CANCEL, parse_topic, topic, topic_filter
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -190,3 +193,29 @@ def test_the_thumbprint_is_the_standards() -> None:
         "kid": "k1",
         "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
     }
+
+
+# -- joystick frames
+
+MESSAGE = DriveMessage(
+    session_id=CommandId("c"),
+    edge_id=EdgeId("e"),
+    mower_id=MowerId("m"),
+    frame=DriveFrame(sequence=1, linear=0.5, angular=0.0),
+)
+
+
+def test_a_frame_comes_back_as_it_was_signed() -> None:
+    assert verify_drive(sign_drive(MESSAGE, KEY, "k1"), KEYS) == MESSAGE
+
+
+def test_a_frame_is_no_command_and_a_command_no_frame() -> None:
+    with pytest.raises(SignatureError, match="mowdeck-command"):
+        verify(sign_drive(MESSAGE, KEY, "k1"), KEYS)
+    with pytest.raises(SignatureError, match="mowdeck-drive"):
+        verify_drive(sign(ENVELOPE, KEY, "k1"), KEYS)
+
+
+def test_a_frame_of_another_key_is_refused() -> None:
+    with pytest.raises(SignatureError):
+        verify_drive(sign_drive(MESSAGE, Ed25519PrivateKey.generate(), "k1"), KEYS)

@@ -58,17 +58,26 @@ async def test_who_may_what(world: World, kind: str) -> None:
     as_viewer = await world.post("/fleet/mowers/front/commands", body, VIEWER)
     assert as_viewer.status == (202 if kind == "emergency_stop" else 403)
     as_owner = await world.post("/fleet/mowers/front/commands", body)
-    assert as_owner.status == (409 if kind == "manual_drive" else 202)
-    written = {"emergency_stop": 2, "manual_drive": 0}.get(kind, 1)
+    assert as_owner.status == 202
+    written = 2 if kind == "emergency_stop" else 1
     assert len(world.desk.rows) == written, "a refused command leaves no row"
 
 
-async def test_driving_needs_the_right_to_drive_and_a_session(world: World) -> None:
+DRIVE = {"command": {"kind": "manual_drive"}}
+
+
+async def test_driving_needs_the_right_to_drive(world: World) -> None:
     world.authorizer.allow(VIEWER, mower_ref("front"), Grant.CONTROL)
-    body = {"command": {"kind": "manual_drive"}}
-    assert (await world.post("/fleet/mowers/front/commands", body, VIEWER)).status == 403
-    found = await problem(await world.post("/fleet/mowers/front/commands", body))
-    assert (found.code, found.detail) == ("conflict", "no drive session is open")
+    assert (await world.post("/fleet/mowers/front/commands", DRIVE, VIEWER)).status == 403
+
+
+async def test_a_mower_that_somebody_drives_is_taken(world: World) -> None:
+    world.drive_host.open("front", VIEWER)
+    found = await problem(await world.post("/fleet/mowers/front/commands", DRIVE))
+    assert (found.code, found.detail) == ("conflict", f"{VIEWER.name} is driving this mower")
+    assert world.desk.rows == [], "nothing was written"
+    world.drive_host.open("front", OWNER)
+    assert (await world.post("/fleet/mowers/front/commands", DRIVE)).status == 202, "one may begin again"
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 30), (1, 1), (300, 300), (12.5, 12.5)])

@@ -17,6 +17,8 @@ from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
 from core.web.application import build_application
 from core.web.command_routes import command_routes
+from core.web.drive_desk import DrivingDesk
+from core.web.drive_routes import drive_routes
 from core.web.host_routes import HostInfo
 from core.web.mower_routes import mower_routes
 from core.web.problems import Problem
@@ -28,6 +30,7 @@ from core.web.telemetry_routes import telemetry_routes
 from tests.fakes.authorizer import FakeAuthorizer
 from tests.fakes.catalog import FakeCatalog, FakeDesk
 from tests.fakes.clock import ManualClock
+from tests.fakes.drive_host import FakeDriveHost
 from tests.fakes.tokens import FakeVerifier, make_principal
 
 OWNER = make_principal("owner")
@@ -46,6 +49,7 @@ class World:
     authorizer: FakeAuthorizer
     catalog: FakeCatalog
     desk: FakeDesk
+    drive_host: FakeDriveHost
     store: SqliteTelemetryStore
 
     def token(self, who: Principal) -> str:
@@ -54,6 +58,10 @@ class World:
     async def get(self, path: str, who: Principal = OWNER, **more: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token(who)}"}
         return await self.client.get(f"/api/v1{path}", headers=headers, **more)
+
+    async def delete(self, path: str, who: Principal = OWNER) -> Any:
+        headers = {"Authorization": f"Bearer {self.token(who)}"}
+        return await self.client.delete(f"/api/v1{path}", headers=headers)
 
     async def post(self, path: str, body: Any, who: Principal = OWNER) -> Any:
         headers = {"Authorization": f"Bearer {self.token(who)}"}
@@ -71,6 +79,8 @@ async def serving(directory: Path) -> AsyncIterator[World]:
     """A running server."""
     clock, verifier, authorizer, catalog = ManualClock(), FakeVerifier(), FakeAuthorizer(), FakeCatalog()
     desk = FakeDesk(clock)
+    drive_host = FakeDriveHost(clock)
+    drives = DrivingDesk(host=drive_host, authorizer=authorizer, clock=clock)
     store = SqliteTelemetryStore(directory / "telemetry.db", clock=clock, is_journal=False)
     await store.open()
     owned = {"front": OWNER, "back": OWNER, "other": STRANGER}
@@ -84,11 +94,12 @@ async def serving(directory: Path) -> AsyncIterator[World]:
     authorizer.allow_role(VIEWER, "viewer", mower_ref("front"))
     hub = RealtimeHub(clock=clock)
     parts = ViewerParts(
-        hub=hub, verifier=verifier, authorizer=authorizer, live_states=None, drive_desk=None, clock=clock
+        hub=hub, verifier=verifier, authorizer=authorizer, live_states=None, drive_desk=drives, clock=clock
     )
     routes = (
         *mower_routes(catalog, authorizer),
-        *command_routes(desk, catalog, authorizer, clock),
+        *command_routes(desk, catalog, authorizer, clock, drives=drives),
+        *drive_routes(drives),
         *telemetry_routes(store, authorizer, clock),
         RealtimeSocket(parts).route(),
     )
@@ -103,7 +114,7 @@ async def serving(directory: Path) -> AsyncIterator[World]:
     client: TestClient[Any, Any] = TestClient(TestServer(app))
     await client.start_server()
     try:
-        yield World(client, routes, clock, verifier, authorizer, catalog, desk, store)
+        yield World(client, routes, clock, verifier, authorizer, catalog, desk, drive_host, store)
     finally:
         await client.close()
         await store.close()

@@ -17,14 +17,15 @@ from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.messages import CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
-from edge_agent.runtime.admission import Admission, Source
+from edge_agent.runtime.admission import Admission
 from edge_agent.runtime.commander import Commander
 from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.ledger import Ledger, SafeLedger
 from edge_agent.runtime.live import LiveStates
-from edge_agent.runtime.ticket import Submission
+from edge_agent.runtime.ticket import Source, Submission
 from tests.edge_agent.runtime.plugin import CAPABILITIES, FakeLink, state
 from tests.fakes.clock import ManualClock
+from tests.fakes.waiting import ManualWait
 
 MOWER, OTHER = MowerId("m"), MowerId("n")
 OURS = AccountId("ours")
@@ -46,6 +47,8 @@ class CommandBox:
         self.changed = asyncio.Event()
         self.link: FakeLink | None = None
         self.wrap: Callable[[Ledger], Ledger] = lambda ledger: ledger
+        self.wait = ManualWait(self.clock)
+        """In which drive sessions let time pass."""
         self._count = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -67,6 +70,7 @@ class CommandBox:
             find_link=lambda _: self._open_link(),
             on_result=self._take,
             send_deadline_s=0.5,
+            drive_wait=self.wait,
         )
         self._task = asyncio.create_task(self.commander.run(), name="commander")
         await self.commander.wait_ready()
@@ -103,7 +107,9 @@ class CommandBox:
         seen: MowerState = state(activity, **{"connectivity": Connectivity.ONLINE, **fields})
         self.live.put(MOWER, seen)
 
-    def envelope(self, command: Command, *, ttl_s: float = 30.0, mower_id: MowerId = MOWER) -> CommandEnvelope:
+    def envelope(
+        self, command: Command, *, ttl_s: float = 30.0, mower_id: MowerId = MOWER, subject: str = "u"
+    ) -> CommandEnvelope:
         self._count += 1
         now = self.clock.now()
         return CommandEnvelope(
@@ -113,7 +119,7 @@ class CommandBox:
             mower_id=mower_id,
             command=command,
             priority=priority_of(command),
-            issued_by=IssuedBy(kind="user", subject="u"),
+            issued_by=IssuedBy(kind="user", subject=subject),
             issued_at=now,
             expires_at=now + timedelta(seconds=ttl_s),
             correlation_id="c",

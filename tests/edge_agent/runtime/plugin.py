@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from core.domain.capabilities import Capabilities, Range, Simple, Start
+import msgspec
+
+from core.domain.capabilities import Capabilities, Drive, Range, Simple, Start
 from core.domain.commands import Command
+from core.domain.drive import DriveFrame
 from core.domain.mower import Activity, LinkKind, MowerDescription, MowerState
 from core.platform.integration import ACCEPTED, MowerKey, MowerLink, Outcome, Report
 from tests.fakes.clock import START
@@ -21,6 +24,7 @@ CAPABILITIES = Capabilities(
     find_mower=Simple(confirm_timeout_s=0.2),
     set_blade_height=Range(minimum=20, maximum=60, confirm_timeout_s=0.2),
 )
+DRIVABLE = msgspec.structs.replace(CAPABILITIES, manual_drive=Drive(max_speed_mps=0.5, motor_timeout_s=1.0))
 
 
 def state(activity: Activity = Activity.DOCKED, **fields: Any) -> MowerState:
@@ -59,6 +63,29 @@ class FakeLink:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
+
+
+class DrivableFakeLink(FakeLink):
+    """Can be driven by hand; `frames` is every one that reached the mower, `told` all that did, in order."""
+
+    def __init__(self) -> None:
+        super().__init__(DRIVABLE)
+        self.frames: list[DriveFrame] = []
+        self.told: list[Command | DriveFrame] = []
+        self.drive_gate = asyncio.Event()
+        self.drive_gate.set()
+        self.drive_error: Exception | None = None
+
+    async def send(self, command: Command) -> Outcome:
+        self.told.append(command)
+        return await super().send(command)
+
+    async def drive(self, frame: DriveFrame) -> None:
+        self.frames.append(frame)
+        self.told.append(frame)
+        await self.drive_gate.wait()
+        if self.drive_error is not None:
+            raise self.drive_error
 
 
 class FakeIntegration:

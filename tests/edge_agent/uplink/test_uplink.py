@@ -13,17 +13,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.domain.clock import EPOCH, SystemClock
-from core.domain.commands import CommandStatus, EmergencyStop, FindMower, StartMow
+from core.domain.commands import CommandStatus, EmergencyStop, FindMower, ManualDrive, PauseMow, StartMow
+from core.domain.drive import DriveEnd, DriveFrame
 from core.domain.events import Docked
 from core.domain.ids import CommandId, EdgeId, MowerId
 from core.domain.mower import Activity, MowerState, Position
 from core.mqtt.session import open_session
 from core.sync.batch import decode_batch
-from core.sync.envelope import sign, sign_cancel
-from core.sync.messages import Call, CancelEnvelope, EventMessage, Hello, Registrations, decode, encode
-from core.sync.topics import DOWN_CALL, DOWN_CANCEL, DOWN_COMMAND, DOWN_REGISTRATIONS, DOWN_STOP
+from core.sync.envelope import sign, sign_cancel, sign_drive
+from core.sync.messages import Call, CancelEnvelope, DriveMessage, EventMessage, Hello, Registrations, decode, encode
+from core.sync.topics import DOWN_CALL, DOWN_CANCEL, DOWN_COMMAND, DOWN_DRIVE, DOWN_REGISTRATIONS, DOWN_STOP
 from tests.edge_agent.runtime.box import MOWER, OURS
-from tests.edge_agent.runtime.plugin import state
+from tests.edge_agent.runtime.plugin import DRIVABLE, DrivableFakeLink, state
 from tests.edge_agent.uplink.world import BOOT, EDGE, LineWorld, line_world
 from tests.fakes.mosquitto import anybody
 
@@ -344,3 +345,75 @@ async def test_nobody_can_take_the_connection_over(world: LineWorld) -> None:
     async with open_session(world.broker.address, anybody()):
         await asyncio.sleep(0.05)
         assert world.uplink.status().is_online
+
+
+async def drive_through(world: LineWorld) -> tuple[DrivableFakeLink, CommandId]:
+    """A mower that the relay drives."""
+    link = world.box.link = DrivableFakeLink()
+    world.box.capabilities = DRIVABLE
+    world.box.show(Activity.IDLE, observed_at=SystemClock().now())
+    envelope = world.relay.envelope(ManualDrive())
+    await world.relay.command(envelope)
+    await link.arrived.wait()
+    world.box.show(Activity.MANUAL, observed_at=SystemClock().now())
+    async with asyncio.timeout(5):
+        while world.box.commander.seats.session(MOWER) is None:
+            await asyncio.sleep(0.01)
+    return link, envelope.command_id
+
+
+def frame_for(session_id: CommandId, sequence: int, **changes: object) -> DriveMessage:
+    fields = {"session_id": session_id, "edge_id": EDGE, "mower_id": MOWER, **changes}
+    return DriveMessage(frame=DriveFrame(sequence=sequence, linear=1.0, angular=0.0), **fields)  # type: ignore[arg-type]
+
+
+async def test_the_relay_drives_by_signed_frames(world: LineWorld) -> None:
+    link, session_id = await drive_through(world)
+    begun = asyncio.get_running_loop().time()
+    await world.relay.drive(frame_for(session_id, 1))
+    async with asyncio.timeout(5):
+        while len(link.frames) < 2:
+            await asyncio.sleep(0.005)
+    assert 0.4 < asyncio.get_running_loop().time() - begun < 1.5
+    assert [(f.linear, f.angular) for f in link.frames] == [(1.0, 0.0), (0.0, 0.0)], "it stands without a newer frame"
+    await world.relay.drive(
+        DriveMessage(session_id=session_id, edge_id=EDGE, mower_id=MOWER, end=DriveEnd.PERSON, detail="Ben")
+    )
+    await world.relay.until(lambda: PauseMow() in link.sent)
+    world.box.show(Activity.IDLE, observed_at=SystemClock().now())
+    await world.relay.until(lambda: len(world.relay.results()) == 2)
+    last = world.relay.results()[-1]
+    assert (last.status, last.reason) == (CommandStatus.EXECUTED, "ended by somebody else (Ben)")
+    world.uplink.on_growth()
+    await world.relay.until(lambda: len(world.relay.rows) == 2)
+    assert [row.result for row in world.relay.rows.values()] == world.relay.results()
+
+
+async def test_which_frames_drive_nothing(world: LineWorld) -> None:
+    link, session_id = await drive_through(world)
+    relay, good = world.relay, frame_for(session_id, 1)
+    stranger = Ed25519PrivateKey.generate()
+    await relay.say(DOWN_DRIVE, sign_drive(good, stranger, "k"), MOWER)
+    await relay.say(DOWN_DRIVE, encode(good), MOWER)
+    await relay.command(relay.envelope(ManualDrive()), DOWN_DRIVE)
+    await relay.drive(good, tail="n")
+    await relay.drive(frame_for(session_id, 1, edge_id=EdgeId("another")))
+    await relay.drive(frame_for(CommandId("an-older-session"), 1))
+    await relay.drive(DriveMessage(session_id=session_id, edge_id=EDGE, mower_id=MOWER))
+    async with asyncio.timeout(5):
+        while sum(world.uplink.status().refused_messages.values()) < 7:
+            await asyncio.sleep(0.01)
+    assert world.uplink.status().refused_messages == {"signature": 3, "misdirected": 2, "no-drive-session": 2}
+    assert link.frames == []
+
+
+async def test_a_frame_that_the_broker_had_kept_drives_nothing(tmp_path: Path) -> None:
+    async with line_world(tmp_path, start=False) as world:
+        await world.relay.drive(frame_for(CommandId("session"), 1), retain=True)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(world.uplink.run())
+            async with asyncio.timeout(5):
+                while not world.uplink.status().refused_messages:
+                    await asyncio.sleep(0.01)
+            task.cancel()
+        assert world.uplink.status().refused_messages == {"retained": 1}

@@ -20,11 +20,12 @@ from core.mqtt.session import MqttMessage, MqttSession, open_session
 from core.storage.telemetry_store import DirectoryEntry
 from core.sync import linking
 from core.sync.batch import decode_batch
-from core.sync.envelope import public_jwk, sign, sign_cancel
+from core.sync.envelope import public_jwk, sign, sign_cancel, sign_drive
 from core.sync.messages import (
     Ack,
     CancelEnvelope,
     CommandEnvelope,
+    DriveMessage,
     Hello,
     InventoryItem,
     Registrations,
@@ -35,9 +36,11 @@ from core.sync.messages import (
     decode,
     encode,
 )
-from core.sync.topics import DOWN_ACK, DOWN_CANCEL, DOWN_COMMAND, parse_topic, topic
+from core.sync.topics import DOWN_ACK, DOWN_CANCEL, DOWN_COMMAND, DOWN_DRIVE, parse_topic, topic
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
+from edge_agent.runtime.drive import wait_for
+from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.uplink import Uplink
 from tests.edge_agent.runtime.box import MOWER, OURS, CommandBox
@@ -122,6 +125,9 @@ class FakeRelay:
     async def command(self, envelope: CommandEnvelope, branch: str = DOWN_COMMAND, *, retain: bool = False) -> None:
         await self.say(branch, sign(envelope, self.key, "k"), MOWER, retain=retain)
 
+    async def drive(self, message: DriveMessage, *, tail: str = MOWER, retain: bool = False) -> None:
+        await self.say(DOWN_DRIVE, sign_drive(message, self.key, "k"), tail, retain=retain)
+
     async def cancel(self, envelope: CommandEnvelope, *, retain: bool = False, **changes: Any) -> None:
         fields: dict[str, Any] = {
             "command_id": envelope.command_id,
@@ -203,6 +209,7 @@ class LineWorld:
             random=random.Random(1).random,
             facts=lambda: BoxFacts(name=self.name, version="0.1", mowers=(item,)),
             submit=lambda envelope, source: self.box.commander.submit(envelope, source=source),
+            drive=lambda message: take_drive_message(self.box.commander.seats, message),
             cancel=self.box.commander.cancel,
             states=lambda: self.box.live.all(),
             account_id=lambda: OURS,
@@ -218,6 +225,7 @@ class RealTimeBox(CommandBox):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.clock = SystemClock()  # type: ignore[assignment]
+        self.wait = wait_for  # type: ignore[assignment]
 
 
 @asynccontextmanager

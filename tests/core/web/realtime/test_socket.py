@@ -19,7 +19,7 @@ from core.domain import limits
 from core.domain.access import Grant
 from core.domain.commands import CommandResult, CommandStatus
 from core.domain.drive import DriveFrame
-from core.domain.errors import ForbiddenError
+from core.domain.errors import ForbiddenError, RateLimitedError
 from core.domain.events import Docked, VendorMessage
 from core.domain.ids import AccountId, CommandId, MowerId
 from core.domain.mower import Activity
@@ -247,11 +247,19 @@ class Desk:
 
     def __init__(self) -> None:
         self.frames: list[tuple[str, DriveFrame]] = []
+        self.driven_over: set[str] = set()
+        self.closed: asyncio.Queue[str] = asyncio.Queue()
 
-    async def drive(self, who: Principal, mower_id: MowerId, frame: DriveFrame) -> None:
+    async def drive(self, who: Principal, mower_id: MowerId, frame: DriveFrame, *, connection_id: str) -> None:
         if mower_id != MOWER:
             raise ForbiddenError("no drive session is open")
+        if frame.sequence == 0:
+            raise RateLimitedError("too many frames", retry_after_s=1.0)
         self.frames.append((who.subject, frame))
+        self.driven_over.add(connection_id)
+
+    async def close(self, connection_id: str) -> None:
+        self.closed.put_nowait(connection_id)
 
 
 async def test_joystick_frames_need_an_open_session(realtime: Realtime) -> None:
@@ -267,6 +275,29 @@ async def test_joystick_frames_need_an_open_session(realtime: Realtime) -> None:
         await peer.say(type="drive", mower_id=FOREIGN, frame=frame)
         assert (await peer.hear())["code"] == "unauthorized"
         assert desk.frames == [("anna", DriveFrame(sequence=1, linear=0.5, angular=0.0))]
+        await peer.say(type="drive", mower_id=MOWER, frame={**frame, "sequence": 0})
+        assert (await peer.hear())["code"] == "limit_exceeded"
+
+
+@pytest.mark.parametrize("how", ["goodbye", "cut", "signed out", "bug"])
+async def test_the_drive_desk_hears_of_the_end_of_a_connection(how: str) -> None:
+    desk = Desk()
+    async with serving(parts={"drive_desk": desk}) as realtime, asyncio.timeout(5):
+        peer = await realtime.sign_in()
+        await peer.say(type="drive", mower_id=MOWER, frame={"sequence": 1, "linear": 0.5, "angular": 0.0})
+        await peer.settle()
+        match how:
+            case "goodbye":
+                await peer.socket.close()
+            case "cut":
+                peer.socket._response.connection.transport.abort()
+            case "signed out":
+                realtime.hub.sign_out(lambda _: True)
+            case _:
+                await peer.say(
+                    type="drive", mower_id=MOWER, frame={"sequence": 1, "linear": 0.5, "angular": "x" * 20_000}
+                )
+        assert {await desk.closed.get()} == desk.driven_over
 
 
 # -- every close code
@@ -370,7 +401,7 @@ async def test_1011_when_the_verifier_cannot_be_asked(realtime: Realtime) -> Non
 
 async def test_1011_for_a_bug_which_ends_one_connection_only() -> None:
     class Broken(Desk):
-        async def drive(self, who: Principal, mower_id: MowerId, frame: DriveFrame) -> None:
+        async def drive(self, who: Principal, mower_id: MowerId, frame: DriveFrame, *, connection_id: str) -> None:
             raise KeyError("bug")
 
     async with serving(parts={"drive_desk": Broken()}) as realtime:
