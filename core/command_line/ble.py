@@ -15,6 +15,8 @@ from core.command_line.terminal import HostOption, JsonOption, console, open_hos
 app = typer.Typer(no_args_is_help=True, help="The box's Bluetooth: who is near, and leaving mowers alone.")
 
 EVERY_S = 1.0
+ADDRESS_WIDTH = len("AA:BB:CC:DD:EE:FF")
+"""An address is of no use cut short: it is what `mowdeck pair` takes."""
 FULL_DBM, NONE_DBM = -50, -100
 """Strengths of a full and of an empty bar."""
 
@@ -76,7 +78,7 @@ def _table(found: dict[str, Any], *, every: bool) -> Table:
         box=None, pad_edge=False, title=plain(adapters) or "This box has no Bluetooth adapter.", title_justify="left"
     )
     for heading in ("signal", "dBm", "mower", "integration", "pairable", "address", "heard by", "seen"):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=True, min_width=ADDRESS_WIDTH if heading == "address" else None)
     for near in found["nearby"]:
         if every or near["domains"]:
             table.add_row(

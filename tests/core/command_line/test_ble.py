@@ -67,6 +67,11 @@ def test_scan_shows_mowers_and_with_all_everything(terminal: Terminal, host: Fak
     assert terminal.ask("ble", "scan") == RADIO
 
 
+def test_an_address_is_whole_on_a_narrow_screen(terminal: Terminal, host: FakeHost):
+    host.answers["GET /box/bluetooth"] = (200, RADIO)
+    assert NEAR["address"] in terminal.run("ble", "scan", "--seconds", "0", COLUMNS="80").stdout
+
+
 def test_release_says_for_how_long(terminal: Terminal, host: FakeHost):
     host.answers["POST /box/bluetooth/release"] = lambda body: (200, {**RADIO, "released_for_s": body["minutes"] * 60})
     assert "10 minutes" in terminal.run("ble", "release").stdout
