@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -96,7 +97,7 @@ async def test_the_last_will_and_a_proper_goodbye(tmp_path: Path) -> None:
     async with line_world(tmp_path) as world:
         relay = world.relay
         assert world.uplink._session is not None
-        world.uplink._session._sock.close()  # the line is cut
+        world.uplink._session._sock.shutdown(socket.SHUT_RDWR)  # the line is cut
         await relay.until(lambda: not relay.status().online)
         await relay.until(lambda: relay.status().online)
         async with asyncio.timeout(5):

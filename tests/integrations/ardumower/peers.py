@@ -220,7 +220,7 @@ QUICK_RHYTHM = Rhythm(
     moving_s=0.05, standing_s=0.05, docked_s=0.05, after_order_s=0.02, after_silence_s=0.02, statistics_s=0.2,
     obstacles_s=0.1,
 )  # fmt: skip
-QUICK_PATIENCE = Patience(greeting_s=0.25, question_s=0.25, order_s=0.3, drive_s=0.2)
+QUICK_PATIENCE = Patience(greeting_s=2.0, question_s=0.6, order_s=0.6, drive_s=0.4)
 
 
 def make_link(
