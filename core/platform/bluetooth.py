@@ -13,6 +13,11 @@ from typing import Literal, Protocol
 Undo = Callable[[], None]
 
 
+def never() -> bool:
+    """Nothing is urgent."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advertisement:
     """The newest of a peer, merged over its packets. `source` is the adapter or proxy that heard it best."""
@@ -75,10 +80,16 @@ class BluetoothPort(Protocol):
         bond: Literal["none", "existing", "pair"] = "none",
         passkey: int | None = None,
         deadline_s: float = 60.0,
+        on_wanted: Callable[[], None] | None = None,
+        is_urgent: Callable[[], bool] = never,
     ) -> AbstractAsyncContextManager[GattConnection]:
         """A connection over the best path (strongest adapter or proxy with a free slot), one attempt at a time per
         adapter. `existing`: only with a bond that this box has; `pair`: bond now, a person has just asked for it,
-        with the `passkey` that they read off the mower if it shows one. Leaving the block disconnects."""
+        with the `passkey` that they read off the mower if it shows one. Leaving the block disconnects.
+
+        An adapter holds few connections. `on_wanted` is called (synchronously, once) when another mower waits for
+        the slot of this connection: a holder that can do without it for a while leaves the block. `is_urgent` is
+        asked while this one waits: an emergency stop goes before all that wait, and every holder is asked for it."""
         ...
 
     async def forget(self, address: str) -> None:

@@ -18,6 +18,7 @@ from edge_agent.bluetooth.connection import BleakConnection
 from edge_agent.bluetooth.failures import Attempt, Bond, translate
 from edge_agent.bluetooth.path_choice import choose_path, is_in_reach
 from edge_agent.bluetooth.sightings import Path, Sightings
+from edge_agent.bluetooth.slots import ASK_AGAIN_S, Asked, Holding, SlotQueue, Waiter
 from edge_agent.bluetooth.station import Station
 
 log = structlog.get_logger(__name__)
@@ -40,6 +41,7 @@ class Opened:
     connection: BleakConnection
     client: BleakClient
     station: Station
+    holding: Holding
     is_closing: bool = False
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -61,32 +63,30 @@ class Connector:
         self._clock = clock
         self._check_allowed = check_allowed
         self._last_source: dict[str, str] = {}
-        self._waiters: dict[asyncio.Event, str] = {}
+        self._queue = SlotQueue()
 
     def heard(self, address: str) -> None:
         """An advertisement: whoever waits for this peer looks again."""
-        for event, wanted in self._waiters.items():
-            if wanted == address:
-                event.set()
+        self._queue.heard(address)
 
     def wake(self) -> None:
         """A slot is free, or something else has changed for everybody."""
-        for event in self._waiters:
-            event.set()
+        self._queue.wake()
 
-    async def open(self, address: str, *, bond: Bond, passkey: int | None, deadline_at: float) -> Opened:
+    async def open(self, asked: Asked, *, deadline_at: float) -> Opened:
         """A connection, or the failure of the last attempt. Retries what another try can help, on other paths first."""
+        address, bond = asked.address, asked.bond
         failed: set[str] = set()
         failure: BluetoothError | None = None
         for count in range(ATTEMPTS):
             if count and failure is not None and not await _rest(PAUSE_S * 2**count, deadline_at):
                 raise failure
             try:
-                station, path = await self._wait_for_path(address, bond, failed, deadline_at)
+                station, path = await self._wait_for_path(asked, failed, deadline_at)
             except (OutOfRangeError, NoFreeSlotError) as err:
                 raise failure or err from err
             try:
-                return await self._try(address, station, path, bond, passkey, deadline_at)
+                return await self._try(asked, station, path, deadline_at)
             except BondLostError as err:
                 if bond != "pair" or count == ATTEMPTS - 1:
                     raise
@@ -113,6 +113,7 @@ class Connector:
             return
         opened.is_closing = True
         opened.connection.break_off()
+        self._queue.let_go(opened.holding)
         try:
             await _hang_up(opened.client)
         finally:
@@ -134,32 +135,38 @@ class Connector:
                 await client.unpair()
         await self._bonds.remove(path.device.address.upper(), station.name)
 
-    async def _wait_for_path(
-        self, address: str, bond: Bond, failed: set[str], deadline_at: float
-    ) -> tuple[Station, Path]:
+    async def _wait_for_path(self, asked: Asked, failed: set[str], deadline_at: float) -> tuple[Station, Path]:
         """A path with a slot that is ours from now on."""
-        event = asyncio.Event()
-        self._waiters[event] = address
-        try:
+        loop = asyncio.get_running_loop()
+        with self._queue.waiting(asked) as waiter:
             while True:
-                self._check_allowed(address)
-                paths = self._paths(address, bond)
+                self._check_allowed(asked.address)
+                paths = self._paths(asked.address, asked.bond)
+                waiter.event.clear()
+                again_at = deadline_at
                 if is_in_reach(paths):
-                    free = [name for name, station in self._stations.items() if station.has_slot]
-                    last = self._last_source.get(address)
-                    path = choose_path(paths, last_source=last, free=free, failed=failed)
+                    path = self._free_path(waiter, paths, failed)
                     if path is not None:
                         station = self._stations[path.source]
                         station.slots_used += 1
                         return station, path
-                event.clear()
+                    self._queue.ask(waiter, {path.source for path in paths if path.source in self._stations})
+                    again_at = min(deadline_at, loop.time() + ASK_AGAIN_S)
                 try:
-                    async with asyncio.timeout_at(deadline_at):
-                        await event.wait()
+                    async with asyncio.timeout_at(again_at):
+                        await waiter.event.wait()
                 except TimeoutError as err:
-                    raise self._why_no_path(address, paths) from err
-        finally:
-            del self._waiters[event]
+                    if again_at == deadline_at:
+                        raise self._why_no_path(asked.address, paths) from err
+
+    def _free_path(self, waiter: Waiter, paths: list[Path], failed: set[str]) -> Path | None:
+        free = [
+            name
+            for name, station in self._stations.items()
+            if station.has_slot and not self._queue.stands_back(waiter, name)
+        ]
+        last = self._last_source.get(waiter.asked.address)
+        return choose_path(paths, last_source=last, free=free, failed=failed)
 
     def _paths(self, address: str, bond: Bond) -> list[Path]:
         paths = self._sightings.paths(address, self._clock.monotonic())
@@ -179,9 +186,8 @@ class Connector:
             return AdapterOffError("no Bluetooth adapter is working")
         return OutOfRangeError(f"{address} is not heard")
 
-    async def _try(
-        self, address: str, station: Station, path: Path, bond: Bond, passkey: int | None, deadline_at: float
-    ) -> Opened:
+    async def _try(self, asked: Asked, station: Station, path: Path, deadline_at: float) -> Opened:
+        address, bond, passkey = asked.address, asked.bond, asked.passkey
         closed = asyncio.Event()
         client = station.adapter.make_client(path.device, closed.set, ATTEMPT_DEADLINE_S)
         attempt = Attempt(
@@ -209,7 +215,8 @@ class Connector:
             raise
         self._last_source[address] = station.name
         connection = BleakConnection(address, client, bond=bond, closed=closed)
-        return Opened(connection=connection, client=client, station=station)
+        holding = self._queue.hold(station.name, asked.on_wanted)
+        return Opened(connection=connection, client=client, station=station, holding=holding)
 
     async def _pair(self, client: BleakClient, station: Station, address: str, passkey: int | None) -> None:
         agent = station.adapter.agent

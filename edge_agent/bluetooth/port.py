@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Literal
 
 from core.domain.errors import ConflictError
-from core.platform.bluetooth import Advertisement, BluetoothPort, GattConnection, Undo
+from core.platform.bluetooth import Advertisement, BluetoothPort, GattConnection, Undo, never
 
 LISTENERS_MAX = 64
 
@@ -45,10 +45,14 @@ class EntryBluetooth:
         bond: Literal["none", "existing", "pair"] = "none",
         passkey: int | None = None,
         deadline_s: float = 60.0,
+        on_wanted: Callable[[], None] | None = None,
+        is_urgent: Callable[[], bool] = never,
     ) -> AbstractAsyncContextManager[GattConnection]:
         if self._is_closed:
             raise ConflictError("the entry is closed")
-        return self._service.connect(address, bond=bond, passkey=passkey, deadline_s=deadline_s)
+        return self._service.connect(
+            address, bond=bond, passkey=passkey, deadline_s=deadline_s, on_wanted=on_wanted, is_urgent=is_urgent
+        )
 
     async def forget(self, address: str) -> None:
         await self._service.forget(address)

@@ -18,7 +18,7 @@ from bleak.backends.scanner import AdvertisementData
 
 from core.domain.clock import Clock
 from core.domain.errors import BluetoothError, PeerBusyError
-from core.platform.bluetooth import Advertisement, GattConnection, Undo
+from core.platform.bluetooth import Advertisement, GattConnection, Undo, never
 from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.bond_book import BondBook
 from edge_agent.bluetooth.connection import BleakConnection
@@ -26,6 +26,7 @@ from edge_agent.bluetooth.connector import Connector, Opened
 from edge_agent.bluetooth.failures import Bond
 from edge_agent.bluetooth.port import EntryBluetooth
 from edge_agent.bluetooth.sightings import Sightings
+from edge_agent.bluetooth.slots import Asked
 from edge_agent.bluetooth.station import Station, StationStatus
 
 log = structlog.get_logger(__name__)
@@ -89,10 +90,18 @@ class BluetoothService:
         return lambda: self._gone_listeners.pop(token, None) and None
 
     def connect(
-        self, address: str, *, bond: Bond = "none", passkey: int | None = None, deadline_s: float = 60.0
+        self,
+        address: str,
+        *,
+        bond: Bond = "none",
+        passkey: int | None = None,
+        deadline_s: float = 60.0,
+        on_wanted: Callable[[], None] | None = None,
+        is_urgent: Callable[[], bool] = never,
     ) -> AbstractAsyncContextManager[GattConnection]:
         """See BluetoothPort.connect. One connection per peer at a time; a second asker waits for its turn."""
-        return self._connect(address.upper(), bond, passkey, deadline_s)
+        asked = Asked(address=address.upper(), bond=bond, passkey=passkey, on_wanted=on_wanted, is_urgent=is_urgent)
+        return self._connect(asked, deadline_s)
 
     async def forget(self, address: str) -> None:
         """Drops the bond with a peer on every adapter, and the connection to it."""
@@ -133,9 +142,8 @@ class BluetoothService:
         return [station.status() for station in self._stations.values()]
 
     @asynccontextmanager
-    async def _connect(
-        self, address: str, bond: Bond, passkey: int | None, deadline_s: float
-    ) -> AsyncIterator[BleakConnection]:
+    async def _connect(self, asked: Asked, deadline_s: float) -> AsyncIterator[BleakConnection]:
+        address = asked.address
         deadline_at = asyncio.get_running_loop().time() + deadline_s
         self._check_released(address)
         lock = self._locks.setdefault(address, asyncio.Lock())
@@ -145,7 +153,7 @@ class BluetoothService:
         except TimeoutError as err:
             raise PeerBusyError(f"{address} is connected to another part of this box") from err
         try:
-            opened = await self._connector.open(address, bond=bond, passkey=passkey, deadline_at=deadline_at)
+            opened = await self._connector.open(asked, deadline_at=deadline_at)
             self._open[address] = opened
             try:
                 yield opened.connection

@@ -51,6 +51,11 @@ class Errands:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def has_stop(self) -> bool:
+        """Whether something waits that makes the mower stand still."""
+        return any(errand.is_stop for errand in self._waiting)
+
     def add(self, command: Command, now: float) -> Errand:
         """Puts a command in its place. It may be settled at once: refused."""
         errand = Errand(command=command, asked_at=now, outcome=asyncio.get_running_loop().create_future())

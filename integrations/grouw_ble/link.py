@@ -76,6 +76,8 @@ class GrouwLink:
         self._is_open = False
         self._errands = Errands()
         self._wake = asyncio.Event()
+        self._is_wanted = False
+        """Another mower waits for this connection's slot."""
         self._watch: _Watch | None = None
         self._polled_at = NEVER
         self._newest: StatusHeard | None = None
@@ -99,10 +101,17 @@ class GrouwLink:
 
     # One connection
 
+    def _share(self) -> None:
+        self._is_wanted = True
+        self._wake.set()
+
     async def _visit(self, report: Report) -> None:
         """Connects, and stays as long as the mower's rhythm wants it."""
         failure: MowdeckError | None = None
-        async with self._bluetooth.connect(self._settings.address) as connection:
+        self._is_wanted = False
+        async with self._bluetooth.connect(
+            self._settings.address, on_wanted=self._share, is_urgent=lambda: self._errands.has_stop
+        ) as connection:
             talk = Conversation(connection, clock=self._clock, answer_s=self._settings.answer_s, on_news=self._wake.set)
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(talk.watch(), name=f"connection to {self._settings.address}")
@@ -142,10 +151,15 @@ class GrouwLink:
             due_at = self._due_at() if waiting_since is None else self._polled_at + self._settings.answer_s
             if now >= due_at:
                 await self._poll(talk)
-            elif waiting_since is None and not self._rhythm.stays and self._watch is None and not self._errands:
+            elif waiting_since is None and self._may_leave:
                 return
             else:
                 await self._pause(due_at - now)
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether nothing depends on the connection until the next poll."""
+        return (self._is_wanted or not self._rhythm.stays) and self._watch is None and not self._errands
 
     def _due_at(self) -> float:
         """Monotonic time of the next poll, when none is under way."""

@@ -92,6 +92,8 @@ class HusqvarnaLink:
         self._is_open = False
         self._errands = Errands()
         self._wake = asyncio.Event()
+        self._is_wanted = False
+        """Another mower waits for this connection's slot."""
         self._watch: _Watch | None = None
         self._polled_at = float("-inf")
         self._rhythm = Rhythm(interval_s=0.0, stays=True)
@@ -119,11 +121,21 @@ class HusqvarnaLink:
 
     # One connection
 
+    def _share(self) -> None:
+        self._is_wanted = True
+        self._wake.set()
+
     async def _visit(self, report: Report) -> None:
         """Connects, and stays as long as the mower's rhythm wants it."""
         pin = self._pin()
         failure: MowdeckError | None = None
-        async with self._bluetooth.connect(self._settings.address, bond="existing") as connection:
+        self._is_wanted = False
+        async with self._bluetooth.connect(
+            self._settings.address,
+            bond="existing",
+            on_wanted=self._share,
+            is_urgent=lambda: self._errands.has_stop,
+        ) as connection:
             talk = Conversation(
                 connection,
                 self._settings.channel,
@@ -186,7 +198,7 @@ class HusqvarnaLink:
             due_at = self._due_at(talk)
             if now >= due_at:
                 await self._poll(talk, survey, report)
-            elif not self._rhythm.stays and self._watch is None and not talk.has_news:
+            elif (self._is_wanted or not self._rhythm.stays) and self._watch is None and not talk.has_news:
                 return
             elif now >= talk.spoke_at + KEEP_ALIVE_S:
                 with contextlib.suppress(HurriedError):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Literal
 
 from core.domain.errors import BondLostError, LinkLostError, NotInPairingModeError, OutOfRangeError
-from core.platform.bluetooth import Advertisement, Undo
+from core.platform.bluetooth import Advertisement, Undo, never
 from core.platform.emulation import REMOTE_USER_ENDED, EmulatedPeer
 
 
@@ -139,6 +139,8 @@ class MemoryRadio:
         bond: Literal["none", "existing", "pair"] = "none",
         passkey: int | None = None,
         deadline_s: float = 60.0,
+        on_wanted: Callable[[], None] | None = None,
+        is_urgent: Callable[[], bool] = never,
     ) -> AsyncIterator[MemorySession]:
         if address != self.peer.address or not self.is_in_range:
             raise OutOfRangeError(f"{address} is not heard")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -25,6 +25,10 @@ from core.domain.errors import (
 )
 from core.domain.mower import Activity
 from core.platform.integration import Integration, IntegrationContext, key_of
+from edge_agent.bluetooth.bond_book import BondBook
+from edge_agent.bluetooth.service import BluetoothService
+from edge_agent.virtual_radio.air import VirtualAir
+from edge_agent.virtual_radio.box_adapter import box_adapter
 from edge_agent.virtual_radio.emulation import make_peer as make_peer_of_host
 from integrations.husqvarna_ble import create
 from integrations.husqvarna_ble.emulator import HusqvarnaPeer, make_emulated_peer
@@ -182,3 +186,28 @@ def test_what_can_be_chosen_on_the_command_line():
         with pytest.raises(InvalidInputError) as caught:
             make_emulated_peer("C0:00:00:00:00:01", wrong)
         assert "12345" not in str(caught.value)
+
+
+async def test_two_mowers_at_work_share_one_connection():
+    """And a stop for the one that waits its turn does not wait long."""
+    peers = [make_peer(serial=230412223 + number, mowing_s=36_000.0) for number in (0, 1)]
+    peers[1].address = "C4:64:E3:23:04:13"
+    async with VirtualAir(seed=5) as air, AsyncExitStack() as stack:
+        adapter = box_adapter(await air.add_adapter("hci0"), slots=1)
+        bluetooth = await stack.enter_async_context(BluetoothService([adapter], clock=SystemClock(), bonds=BondBook()))
+        links = []
+        for peer in peers:
+            await air.add_peer(peer)
+            async with bluetooth.connect(peer.address, bond="pair", deadline_s=20.0):
+                pass
+            context = with_bluetooth(await stack.enter_async_context(open_context()), bluetooth)
+            integration = HusqvarnaBle(context, entry_for(peer, **SLOWER, poll_moving_s=1.0, poll_standing_s=1.0))
+            mower = (await integration.mowers())[0]
+            links.append(await stack.enter_async_context(run_link(integration, mower)))
+        for link in links:
+            await obeyed(link, commands.StartMow())
+        for link in links:
+            count = len(link.states)
+            await link.until(lambda _, link=link, count=count: len(link.states) > count + 1, 20, "its turn")
+        for link in links:
+            await obeyed(link, commands.EmergencyStop())
