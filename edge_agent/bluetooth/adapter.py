@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -20,8 +20,17 @@ OnHeard = Callable[[BLEDevice, AdvertisementData], None]
 class PairingAgent(Protocol):
     """Answers the questions of pairing, and only for the one peer that a person is pairing now."""
 
-    def expecting(self, address: str, passkey: int | None) -> AbstractContextManager[None]:
+    def expecting(self, address: str, passkey: int | None) -> AbstractAsyncContextManager[None]:
         """Inside, pairing with this peer is agreed to, with the passkey that it shows if it shows one."""
+        ...
+
+
+class AdapterCare(Protocol):
+    """What the system's own Bluetooth service needs beside bleak, on one adapter. Nothing here raises: what cannot be
+    done is logged, and the next attempt tells."""
+
+    def on_reset(self, callback: Callable[[], None]) -> None:
+        """Calls back when that service was started anew: scans, handles and connections of before are dead."""
         ...
 
 
@@ -39,6 +48,7 @@ class BluetoothAdapter:
     scanner: type[BaseBleakScanner] | None = None
     scanning: Literal["active", "passive"] = "active"
     agent: PairingAgent | None = None
+    care: AdapterCare | None = None
 
     def make_scanner(self, on_heard: OnHeard) -> BleakScanner:
         """A scanner that is not started yet."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from core.domain.errors import InvalidInputError, RequirementMissingError
 from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.machine import ADAPTER, SYSFS, machine_adapters
+from edge_agent.bluez.opening import open_bluez
 
 VIRTUAL = "virtual:"
 
@@ -23,17 +24,20 @@ async def open_adapters(wanted: Sequence[str], *, sysfs: Path = SYSFS) -> AsyncI
     """
     async with AsyncExitStack() as stack:
         found: dict[str, BluetoothAdapter] = {}
+        real: dict[str, None] = {}
         for number, text in enumerate(wanted):
             if text == "auto":
-                for name in await asyncio.to_thread(machine_adapters, sysfs):
-                    found.setdefault(name, BluetoothAdapter(name=name))
+                real |= dict.fromkeys(await asyncio.to_thread(machine_adapters, sysfs))
             elif ADAPTER.fullmatch(text):
-                found.setdefault(text, BluetoothAdapter(name=text))
+                real.setdefault(text)
             elif text.startswith(VIRTUAL):
                 adapter = await _open_virtual(stack, text.removeprefix(VIRTUAL), number)
                 found[adapter.name] = adapter
             else:
                 raise InvalidInputError.of("bluetooth", f"{text!r} is neither auto, nor hci0, nor virtual:...")
+        if real:
+            make_adapter = await stack.enter_async_context(open_bluez())
+            found |= {name: make_adapter(name) for name in real}
         yield list(found.values())
 
 

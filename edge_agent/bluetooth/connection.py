@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -36,7 +37,9 @@ class BleakConnection:
         if services is None:
             return 23
         sizes = [c.max_write_without_response_size for c in services.characteristics.values()]
-        return max([self._client.mtu_size, *(size + 3 for size in sizes)])
+        with warnings.catch_warnings(action="ignore"):  # bleak warns that BlueZ has not told it
+            told = self._client.mtu_size
+        return max([told, *(size + 3 for size in sizes)])
 
     @property
     def is_open(self) -> bool:

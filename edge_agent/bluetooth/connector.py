@@ -220,9 +220,9 @@ class Connector:
 
     async def _pair(self, client: BleakClient, station: Station, address: str, passkey: int | None) -> None:
         agent = station.adapter.agent
-        with agent.expecting(address, passkey) if agent is not None else contextlib.nullcontext():
-            async with asyncio.timeout(PAIR_DEADLINE_S):
-                await client.pair()
+        expecting = agent.expecting(address, passkey) if agent is not None else contextlib.nullcontext()
+        async with asyncio.timeout(PAIR_DEADLINE_S), expecting:
+            await client.pair()
         await self._bonds.add(address, station.name)
 
     def _free(self, station: Station) -> None:

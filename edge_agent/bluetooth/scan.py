@@ -39,6 +39,7 @@ class Scan:
     def restart(self) -> None:
         """The adapter may be back, or has turned out to be gone."""
         self._wake.set()
+        self._heard.set()  # one that hears nothing is waiting for this
 
     async def run(self) -> None:
         """Scans until it is cancelled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -45,6 +46,9 @@ class BluetoothService:
         self._bonds = bonds
         self._sightings = Sightings()
         self._stations = {a.name: Station(a, self._heard, self._down) for a in adapters}
+        for station in self._stations.values():
+            if station.adapter.care is not None:
+                station.adapter.care.on_reset(partial(self._reset, station))
         self._listeners: dict[object, tuple[str | None, OnAdvertisement]] = {}
         self._gone_listeners: dict[object, Callable[[str], None]] = {}
         self._connector = Connector(self._stations, self._sightings, bonds, clock, self._check_released)
@@ -187,6 +191,14 @@ class BluetoothService:
             except Exception:  # one listener's bug must not silence the others or stop the scan
                 log.exception("advertisement listener failed and was taken off", address=address)
                 self._listeners.pop(token, None)
+
+    def _reset(self, station: Station) -> None:
+        """The system's Bluetooth service was started anew: what it knew of us is gone."""
+        self._sightings.drop_source(station.name)
+        for opened in self._open.values():
+            if opened.station is station:
+                opened.connection.break_off()
+        station.scan.restart()
 
     def _down(self, source: str) -> None:
         self._sightings.drop_source(source)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from edge_agent.bluetooth.adapter import SLOTS, BluetoothAdapter
 from edge_agent.virtual_radio.adapter import VirtualAdapter
@@ -27,8 +27,8 @@ class VirtualAgent:
     def __init__(self, adapter: VirtualAdapter) -> None:
         self._adapter = adapter
 
-    @contextmanager
-    def expecting(self, address: str, passkey: int | None) -> Iterator[None]:
+    @asynccontextmanager
+    async def expecting(self, address: str, passkey: int | None) -> AsyncIterator[None]:
         async def answer(peer: str) -> int | None:
             return passkey if peer == address else None
 
