@@ -35,6 +35,7 @@ from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
 from edge_agent.commanding import make_commanding
+from edge_agent.handover.handover_desk import HandoverDesk
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -180,6 +181,18 @@ class _Box:
             loader=plugins.loader,
             keeper=self.keeper,
             clock=self.clock,
+        )
+
+    def _make_handover(self) -> HandoverDesk:
+        plugins, bluetooth = self.plugins, self.plugins.bluetooth
+        return HandoverDesk(
+            entries=plugins.entries,
+            registry=plugins.registry,
+            loader=plugins.loader,
+            clock=self.clock,
+            is_clock_right=lambda: self.clock.is_trusted,
+            has_bond=(lambda _: False) if bluetooth is None else bluetooth.has_bond,
+            box_name=self.settings.box_name,
         )
 
     def _make_report(self, wall: Clock) -> None:
@@ -360,6 +373,7 @@ class _Box:
                 command_desk=self.desk,
                 drives=self.drives,
                 link_desk=self.link_desk,
+                handover=self._make_handover(),
                 report=self.report,
                 clock=self.clock,
             )

@@ -21,8 +21,10 @@ from core.web.telemetry_routes import telemetry_routes
 from edge_agent.api.bluetooth_routes import bluetooth_routes
 from edge_agent.api.box_routes import box_routes
 from edge_agent.api.config_routes import config_routes
+from edge_agent.api.handover_routes import handover_routes
 from edge_agent.api.mower_routes import household_routes
 from edge_agent.box_report import BoxReport
+from edge_agent.handover.handover_desk import HandoverDesk
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.roster import Roster
 from edge_agent.linking.link_desk import LinkDesk
@@ -45,6 +47,7 @@ class RouteParts:
     command_desk: LocalCommandDesk
     drives: DrivingDesk
     link_desk: LinkDesk
+    handover: HandoverDesk
     report: BoxReport
     clock: Clock
 
@@ -70,6 +73,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *telemetry_routes(parts.store, people.authorizer, clock),
         RealtimeSocket(viewer).route(),
         *config_routes(plugins.entries, plugins.flows, plugins.loader),
+        *handover_routes(parts.handover, plugins.entries.view),
         *bluetooth_routes(plugins.bluetooth, plugins.domains_of, clock),
         *box_routes(parts.link_desk, parts.report.status, parts.report.diagnostics),
     ]

@@ -15,6 +15,7 @@ from core.command_line.ble import app as ble
 from core.command_line.command import command
 from core.command_line.demo import demo
 from core.command_line.drive import drive
+from core.command_line.handover import app as handover
 from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
@@ -48,6 +49,7 @@ def build(arguments: list[str]) -> typer.Typer:
         app.command()(function)
     app.add_typer(ble, name="ble")
     app.add_typer(integration, name="integration")
+    app.add_typer(handover, name="handover")
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
     own = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}

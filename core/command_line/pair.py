@@ -15,6 +15,8 @@ from core.command_line.terminal import HostOption, JsonOption, console, errors, 
 from core.domain.errors import InvalidInputError
 
 Texts = dict[str, Any]
+_PAIR = "pair"
+"""The step of an integration's reauth that pairs."""
 
 
 def pair(
@@ -33,26 +35,35 @@ def pair(
         result = _walk(client, flow, texts, pin=pin, can_ask=not as_json)
         if as_json:
             print_json(result)
-        elif result["type"] == "create_entry":
-            console.print(f"Paired: {plain(result['title'])}.")
+        elif _is_paired(result):
+            console.print(f"Paired: {plain(result.get('title') or _placeholders(flow).get('name') or flow['domain'])}.")
         else:
             words = texts.get("abort", {}).get(result.get("reason"), result.get("reason"))
             console.print(f"Not paired: {plain(str(words))}.")
-    if result["type"] != "create_entry":
+    if not _is_paired(result):
         raise typer.Exit(FAILED)
 
 
+def _is_paired(result: dict[str, Any]) -> bool:
+    """A new mower makes an entry; one that was paired anew (handed over, or bond lost) has one."""
+    return result["type"] == "create_entry" or result.get("reason") == "reauth_successful"
+
+
 def _choose(client: HostClient, wanted: str | None) -> dict[str, Any]:
-    """The discovery flow of the mower meant; InvalidInputError says which there are."""
-    found = [f for f in client.get("/config/flows")["items"] if f["source"] == "discovery"]
+    """The flow of the mower meant: one that was found, or one of an entry that has to be paired anew.
+    InvalidInputError says which there are."""
+    flows = client.get("/config/flows")["items"]
+    found = [f for f in flows if f["source"] == "reauth" and "address" in _placeholders(f)]
+    known = {_placeholders(f).get("address") for f in found}
+    found += [f for f in flows if f["source"] == "discovery" and _placeholders(f).get("address") not in known]
     key = None if wanted is None else wanted.casefold()
     fits = [f for f in found if key is None or key in {str(v).casefold() for v in _placeholders(f).values()}]
     if len(fits) == 1:
         only: dict[str, Any] = fits[0]
         return only
-    known = "; ".join(sorted(f"{_placeholders(f).get('name')} ({_placeholders(f).get('address')})" for f in found))
+    heard = "; ".join(sorted(f"{_placeholders(f).get('name')} ({_placeholders(f).get('address')})" for f in found))
     reason = "say which one" if len(fits) > 1 else "no such mower is heard"
-    raise InvalidInputError.of("mower", f"{reason} (heard: {known or 'none; mowdeck ble scan shows who is near'})")
+    raise InvalidInputError.of("mower", f"{reason} (heard: {heard or 'none; mowdeck ble scan shows who is near'})")
 
 
 def _placeholders(flow: dict[str, Any]) -> dict[str, Any]:
@@ -64,6 +75,9 @@ def _walk(client: HostClient, view: dict[str, Any], texts: Texts, *, pin: str | 
         result = view["result"]
         if result["type"] == "progress":
             view = await_work(client, view)
+            continue
+        if result["type"] == "menu" and _PAIR in result["options"]:
+            view = client.post(f"/config/flows/{view['flow_id']}", {"user_input": {"next_step_id": _PAIR}})
             continue
         _tell_step(result, texts)
         given = []

@@ -22,6 +22,7 @@ MowdeckError
 │   ├── LinkTimeoutError         no answer within the deadline
 │   ├── FloodError               a link reported more than the intake takes
 │   ├── AuthFailedError          credentials refused; a person has to act
+│   │   └── NeedsPairingError        handed over by another box; its Bluetooth bond stayed there
 │   ├── EntryError               set-up cannot work as it is configured
 │   ├── WrongPinError            the mower refused its PIN; never tried again by itself
 │   └── BluetoothError           something about the radio or a Bluetooth peer
@@ -198,6 +199,11 @@ class FloodError(IntegrationError):
 class AuthFailedError(IntegrationError):
     code = "auth-failed"
     hint = "Sign in to the mower again; it is not tried again by itself."
+
+
+class NeedsPairingError(AuthFailedError):
+    code = "needs-pairing"
+    hint = "Pair the mower with this box: mowdeck pair. Bluetooth bonds do not travel from box to box."
 
 
 class EntryError(IntegrationError):

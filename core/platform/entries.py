@@ -35,6 +35,7 @@ from core.platform.bluetooth import MakePort
 from core.platform.budget import BudgetStore, Sleep
 from core.platform.containment import containing_tasks
 from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, IgnoredDevice, plain
+from core.platform.entry_import import Arrivals, require_importable, write_import
 from core.platform.entry_life import EntryLife, Http, OnChange, Surroundings
 from core.platform.entry_store import EntryStore
 from core.platform.integration import Integration
@@ -108,6 +109,8 @@ class ConfigEntries:
     def _load(self) -> None:
         self.store.load()
         self.secrets.load()
+        for entry_id in self.store.unfinished():
+            self.secrets.remove(entry_id)  # of an import that was cut off
         self._budgets.load()
 
     async def __aexit__(
@@ -245,6 +248,24 @@ class ConfigEntries:
         self._tasks.spawn(life.setup, f"set up {record.entry_id}")
         return record
 
+    async def add_imported(self, arrivals: Arrivals) -> None:
+        """Stores all entries of a handed-over bundle in one step, and begins to set them up; when it fails or the box
+        dies, none. Goes on when the caller is cancelled. ConflictError: imported before, or an entry is there already."""
+        await self._tasks.own(partial(self._import, arrivals), f"import {arrivals.bundle.bundle_id}")
+
+    async def _import(self, arrivals: Arrivals) -> None:
+        require_importable(arrivals, self.store, known=self.records())
+        lives = {record.entry_id: EntryLife(record, self._around) for record in arrivals.records}
+        self._lives.update(lives)
+        try:
+            await write_import(arrivals, self.store, self.secrets)
+        except BaseException:
+            self._lives = {key: life for key, life in self._lives.items() if key not in lives}
+            raise
+        for entry_id, life in lives.items():
+            if not life.record.is_disabled:
+                self._tasks.spawn(life.setup, f"set up {entry_id}")
+
     async def update(
         self,
         entry_id: EntryId,
@@ -254,6 +275,7 @@ class ConfigEntries:
         options: Mapping[str, Any] | None = None,
         secrets: Mapping[str, str] | None = None,
         is_disabled: bool | None = None,
+        needs_pairing: bool | None = None,
     ) -> EntryRecord:
         """Stores changes; what is None stays. Only `is_disabled` acts at once; for the rest `reload` follows."""
         life = self._life(entry_id)
@@ -263,6 +285,7 @@ class ConfigEntries:
             data=life.record.data if data is None else plain(data, "data"),
             options=life.record.options if options is None else plain(options, "options"),
             is_disabled=life.record.is_disabled if is_disabled is None else is_disabled,
+            needs_pairing=life.record.needs_pairing if needs_pairing is None else needs_pairing,
         )
         if secrets:
             self.secrets.change(entry_id, secrets)

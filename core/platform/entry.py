@@ -12,7 +12,7 @@ import msgspec
 from core.domain.errors import InvalidInputError
 from core.domain.ids import EntryId
 from core.domain.mower import MowerDescription
-from core.platform.integration import Entry
+from core.platform.integration import Entry, MowerKey
 
 EntrySource = Literal["user", "relay", "discovery", "import"]
 
@@ -61,6 +61,10 @@ class EntryRecord(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     version: int = 1
     is_disabled: bool = False
+    needs_pairing: bool = False
+    """Handed over by a box that had a Bluetooth bond with it; not set up before a person has paired it here."""
+    mower_names: dict[MowerKey, str] = {}
+    """Names that people gave its mowers before it was handed over."""
 
     def entry(self) -> Entry:
         """What the plugin sees of it."""
@@ -82,6 +86,15 @@ class IgnoredDevice(msgspec.Struct, frozen=True, kw_only=True):
     unique_id: str
     title: str
     ignored_at: datetime
+
+
+class ImportedBundle(msgspec.Struct, frozen=True, kw_only=True):
+    """A handover bundle that was imported here; it never is again."""
+
+    bundle_id: str
+    imported_at: datetime
+    expires_at: datetime
+    titles: tuple[str, ...]
 
 
 class EntryView(msgspec.Struct, frozen=True, kw_only=True):

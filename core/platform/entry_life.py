@@ -17,6 +17,7 @@ from core.domain.errors import (
     ConflictError,
     IntegrationError,
     MowdeckError,
+    NeedsPairingError,
     NotReadyError,
     RateLimitedError,
 )
@@ -172,6 +173,8 @@ class EntryLife:
         loaded = await around.loader.load(domain)
         await self._migrate(loaded)
         record = self.record
+        if record.needs_pairing:
+            raise NeedsPairingError(f"{record.title} came from another box and has not been paired with this one")
         name = f"{domain} {record.entry_id}"
         redact = Redactor(lambda: around.secrets.read(record.entry_id).values())
         self._tasks = tasks = PluginTasks(

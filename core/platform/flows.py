@@ -378,7 +378,15 @@ class FlowDirector:
     ) -> None:
         """See ConfigFlow.update_entry."""
         entry_id = entry.entry_id
-        await self._entries.update(entry_id, title=title, data=data, options=options, secrets=secrets)
+        is_renewed = self._find_for_entry(entry_id, "reauth") is not None
+        await self._entries.update(
+            entry_id,
+            title=title,
+            data=data,
+            options=options,
+            secrets=secrets,
+            needs_pairing=False if is_renewed else None,
+        )
         if not self._entries.record(entry_id).is_disabled:
             self._tasks.spawn(lambda: self._entries.reload(entry_id), f"reload {entry_id}")
 

@@ -113,13 +113,15 @@ class MowerRegistry:
         self._reservations[mower_id] = Reservation(mower_id=mower_id, entry_id=entry_id, name=name)
         await self._save()
 
-    async def adopt(self, description: MowerDescription, entry_id: EntryId) -> MowerId:
+    async def adopt(
+        self, description: MowerDescription, entry_id: EntryId, *, given_name: str | None = None
+    ) -> MowerId:
         """The id of a mower that an entry has found: the one it has always had, or the one reserved for it, or a new
-        one. A reservation whose mower turns out to be known under another id keeps that as its `conflict`."""
+        one (with `given_name`, if people have named it before it came here). A reservation whose mower turns out to be known under another id keeps that as its `conflict`."""
         key = key_of(description)
         mower_id = self._ids.get(key)
         if mower_id is None:
-            mower = self._make(description, key, entry_id)
+            mower = self._make(description, key, entry_id, given_name)
         else:
             mower = self._mowers[mower_id]
             self._refuse_reservation(entry_id, mower)
@@ -137,10 +139,17 @@ class MowerRegistry:
             await self._save()
         return changed.mower_id
 
-    def _make(self, description: MowerDescription, key: MowerKey, entry_id: EntryId) -> RegisteredMower:
+    def _make(
+        self, description: MowerDescription, key: MowerKey, entry_id: EntryId, given_name: str | None
+    ) -> RegisteredMower:
         reserved = self._waiting(entry_id)
         if reserved is None:
-            return RegisteredMower(mower_id=MowerId(make_id(self._clock.now())), key=key, name=description.name)
+            return RegisteredMower(
+                mower_id=MowerId(make_id(self._clock.now())),
+                key=key,
+                name=given_name or description.name,
+                has_given_name=given_name is not None,
+            )
         del self._reservations[reserved.mower_id]
         return RegisteredMower(
             mower_id=reserved.mower_id, key=key, name=reserved.name, has_given_name=True, is_from_fleet=True

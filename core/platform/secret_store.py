@@ -108,6 +108,10 @@ class SecretStore:
         """Name -> value of one entry."""
         return dict(self._plain.get(entry_id, {}))
 
+    def is_readable(self, entry_id: EntryId) -> bool:
+        """False when there are secrets that this machine cannot open."""
+        return entry_id in self._plain or entry_id not in self._sealed
+
     def change(self, entry_id: EntryId, changes: Mapping[str, str]) -> None:
         """Adds or replaces secrets. LimitExceededError for too many or too large ones."""
         values = {**self._plain.get(entry_id, {}), **changes}

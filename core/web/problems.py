@@ -36,6 +36,7 @@ STATUSES: dict[type[MowdeckError], tuple[int, str]] = {
     errors.LinkTimeoutError: (504, "The mower did not answer"),
     errors.FloodError: (503, "The link reports too much"),
     errors.AuthFailedError: (502, "The mower or its vendor refused the credentials"),
+    errors.NeedsPairingError: (502, "The mower has to be paired with this box"),
     errors.EntryError: (502, "The entry cannot work as configured"),
     errors.WrongPinError: (502, "The mower refused the PIN"),
     errors.BluetoothError: (502, "Bluetooth failed"),

@@ -137,6 +137,10 @@ class BluetoothService:
         """Every peer that is near, the strongest first."""
         return sorted(self._sightings.near(self._clock.monotonic()), key=lambda near: -near.rssi_dbm)
 
+    def has_bond(self, address: str) -> bool:
+        """Whether an adapter of this box has a bond with the peer."""
+        return bool(self._bonds.sources(address.upper()))
+
     def port(self) -> EntryBluetooth:
         """What one config entry gets; closed with it."""
         return EntryBluetooth(self)

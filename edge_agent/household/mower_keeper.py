@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import structlog
@@ -149,14 +149,22 @@ class MowerKeeper:
             return
         integration = self._entries.integration(entry_id)
         if integration is not None:
+            names = self._entries.record(entry_id).mower_names
             for description in self._entries.view(entry_id).mowers:
-                await self._serve(entry_id, description, integration)
+                await self._serve(entry_id, description, integration, names)
 
     def _is_gone(self, entry_id: EntryId) -> bool:
         return all(record.entry_id != entry_id for record in self._entries.records())
 
-    async def _serve(self, entry_id: EntryId, description: MowerDescription, integration: Integration) -> None:
-        mower_id = await self._registry.adopt(description, entry_id)
+    async def _serve(
+        self,
+        entry_id: EntryId,
+        description: MowerDescription,
+        integration: Integration,
+        names: Mapping[MowerKey, str],
+    ) -> None:
+        given = names.get(key_of(description))
+        mower_id = await self._registry.adopt(description, entry_id, given_name=given)
         if mower_id in self._served:
             if self._served[mower_id] != entry_id:
                 _log.info("two entries reach one mower; the first keeps it", mower_id=mower_id, entry_id=entry_id)

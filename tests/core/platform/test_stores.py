@@ -94,7 +94,7 @@ async def test_a_corrupt_file_is_kept_aside(tmp_path: Path, text: bytes):
 
 
 def test_a_newer_format_is_refused_and_left(tmp_path: Path):
-    text = json.dumps({"format": 2, "body": {"what": "ever"}})
+    text = json.dumps({"format": 3, "body": {"what": "ever"}})
     (tmp_path / "entries.json").write_text(text)
     with pytest.raises(DatabaseNewerError):
         entry_store(tmp_path)

@@ -1,0 +1,1 @@
+"""Handing config entries over from one box to another."""
