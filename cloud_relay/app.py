@@ -347,6 +347,7 @@ class Relay:
         for notifier, listener in ((self._people.grants_changed, changed), (self._people.sessions_ended, sign_out)):
             notifier.subscribe(listener)
             notifier.subscribe(self._cancellations.recheck)
+        self._store.records.subscribe(self._hub.publish_records)
 
     def _announce_result(self, account_id: AccountId, result: CommandResult) -> None:
         self._drive_host.note_result(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from importlib.metadata import version
@@ -25,6 +26,7 @@ from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
+from core.telemetry.rows import RecordRow
 from core.web.application import build_application
 from core.web.host_routes import HostInfo
 from core.web.ports import LiveState
@@ -289,6 +291,7 @@ class _Box:
 
         people.grants_changed.subscribe(changed)
         people.sessions_ended.subscribe(sign_out)
+        self.store.records.subscribe(self._on_records)
 
     def _show_state(self, mower_id: MowerId, state: MowerState) -> None:
         account_id = self.people.account.account_id
@@ -305,6 +308,10 @@ class _Box:
 
     def _lift_event(self, mower_id: MowerId, event: MowerEvent) -> None:
         self.line.put_event(mower_id, event)
+
+    def _on_records(self, account_id: AccountId, rows: Sequence[RecordRow]) -> None:
+        self.line.on_growth()
+        self.hub.publish_records(account_id, rows)
 
     def _on_result(self, result: CommandResult) -> None:
         self.line.put_result(result)

@@ -27,6 +27,12 @@ HISTORY_RETENTION = timedelta(days=30)
 POSITIONS_RETENTION = timedelta(days=730)
 TIMELINE_RETENTION = timedelta(days=30)
 RETENTION_BATCH_ROWS = 5_000
+RECORD_BYTES = 16 * 1024
+"""Body of one record (a small document of a mower)."""
+RECORD_RETENTION = timedelta(days=730)
+"""Records of a kind that this version does not know, and of those without a time of their own."""
+RECORD_NEWS = timedelta(hours=1)
+"""Older versions of records (a box that was away) are stored, but not pushed to sockets."""
 
 # Runtime of the box (02)
 EVENT_QUEUE = 256
@@ -125,6 +131,7 @@ assert COMMIT_WINDOW_S <= HEARTBEAT_S
 assert EMERGENCY_TTL <= COMMAND_TTL <= COMMAND_TTL_MAX
 assert ACK_TIMEOUT_S < RECONNECT_MAX_S
 assert BATCH_BYTES < MESSAGE_BYTES
+assert 2 * RECORD_BYTES < BATCH_BYTES
 assert PROTOCOL_PING_S < 90
 assert DRIVE_FRAME_TTL_MS_MIN <= DRIVE_FRAME_TTL_MS <= DRIVE_FRAME_TTL_MS_MAX < DRIVE_IDLE_S * 1_000
 assert DRIVE_SESSION < SEEN_COMMANDS

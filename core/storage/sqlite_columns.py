@@ -13,7 +13,7 @@ from core.domain.clock import from_us, to_us
 from core.domain.commands import CommandResult, CommandStatus
 from core.domain.ids import MowerId
 from core.domain.mower import Activity, Connectivity, RtkFix, RtkSource
-from core.telemetry.rows import HistoryRow, PositionRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, TimelineRow
 from core.telemetry.significance import DEGREE
 
 ACTIVITY_CODES = {
@@ -63,10 +63,18 @@ POSITION_COLUMNS = (
     "satellites"
 )
 TIMELINE_COLUMNS = "command_id, status, mower_no, at_us, reason, seq"
+RECORD_COLUMNS = "mower_no, kind, key, at_us, updated_us, seq, body"
 
 INSERT_HISTORY = f"INSERT OR IGNORE INTO mower_history ({HISTORY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 INSERT_POSITION = f"INSERT OR IGNORE INTO mower_positions ({POSITION_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 INSERT_TIMELINE = f"INSERT OR IGNORE INTO command_timeline ({TIMELINE_COLUMNS}) VALUES (?,?,?,?,?,?)"
+UPSERT_RECORD = (
+    f"INSERT INTO mower_records ({RECORD_COLUMNS}) VALUES (?,?,?,?,?,?,?) "
+    "ON CONFLICT (mower_no, kind, key) DO UPDATE SET "
+    "at_us = excluded.at_us, updated_us = excluded.updated_us, seq = excluded.seq, body = excluded.body "
+    "WHERE (excluded.updated_us, excluded.body) > (mower_records.updated_us, mower_records.body)"
+)
+"""Does nothing unless the version is newer, by the rule of `core.telemetry.records.is_newer`."""
 
 
 def encode_history(row: HistoryRow, mower_no: int, seq: int | None) -> Columns:
@@ -113,6 +121,19 @@ def encode_timeline(row: TimelineRow, mower_no: int, seq: int | None) -> Columns
     """Values for INSERT_TIMELINE."""
     result = row.result
     return (result.command_id, STATUS_CODES[result.status], mower_no, to_us(result.at), result.reason, seq)
+
+
+def encode_record(row: RecordRow, mower_no: int, seq: int | None) -> Columns:
+    """Values for UPSERT_RECORD."""
+    return (mower_no, row.kind, row.key, to_us(row.at), to_us(row.updated_at), seq, row.body)
+
+
+def decode_record(columns: Columns, mower_id: MowerId) -> RecordRow:
+    """The row of RECORD_COLUMNS."""
+    _, kind, key, at_us, updated_us, _, body = columns
+    return RecordRow(
+        mower_id=mower_id, kind=kind, key=key, at=from_us(at_us), updated_at=from_us(updated_us), body=body
+    )
 
 
 def decode_history(columns: Columns, mower_id: MowerId) -> HistoryRow:

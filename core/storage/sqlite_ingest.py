@@ -19,16 +19,18 @@ from core.storage.sqlite_columns import (
     INSERT_HISTORY,
     INSERT_POSITION,
     INSERT_TIMELINE,
+    UPSERT_RECORD,
     Columns,
     encode_history,
     encode_position,
+    encode_record,
     encode_timeline,
 )
 from core.storage.sqlite_directory import SqliteDirectory
 from core.storage.telemetry_store import Ingested
 from core.sync.messages import RejectedRow
 from core.telemetry.admission import find_row_fault
-from core.telemetry.rows import HistoryRow, PositionRow, Row, SequencedRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, Row, SequencedRow
 
 QUARANTINE_ROWS = 2_000
 """Kept per box; the oldest go first, so that a broken box cannot fill the relay's disk."""
@@ -68,6 +70,7 @@ class Ingest:
         positions: list[Columns] = []
         histories: list[Columns] = []
         timelines: list[Columns] = []
+        records: list[tuple[RecordRow, Columns]] = []
         numbers = self._numbers(connection, batch, batch.rows)
         for item in batch.rows:
             row = item.row
@@ -79,23 +82,27 @@ class Ingest:
                 positions.append(encode_position(row, number, None))
             elif isinstance(row, HistoryRow):
                 histories.append(encode_history(row, number, None))
+            elif isinstance(row, RecordRow):
+                records.append((row, encode_record(row, number, None)))
             else:
                 timelines.append(encode_timeline(row, number, None))
         before = connection.total_changes
         connection.executemany(INSERT_POSITION, positions)
         connection.executemany(INSERT_HISTORY, histories)
         connection.executemany(INSERT_TIMELINE, timelines)
+        newer = [row for row, columns in records if connection.execute(UPSERT_RECORD, columns).rowcount == 1]
         stored = connection.total_changes - before
         if faults:
             _quarantine(connection, batch, faults)
         if batch.last_seq > watermark:
             write_watermark(connection, batch.edge_id, batch.stream_id, batch.last_seq)
-        accepted = len(positions) + len(histories) + len(timelines)
+        accepted = len(positions) + len(histories) + len(timelines) + len(records)
         return Ingested(
             acked_seq=max(watermark, batch.last_seq),
             stored=stored,
             duplicates=accepted - stored,
             rejected=tuple(fault for fault, _ in faults),
+            records=tuple(newer),
         )
 
     def _numbers(

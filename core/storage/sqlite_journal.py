@@ -1,6 +1,7 @@
 """The box's journal: numbers for new rows, and reading rows by number.
 
-The journal is no copy: rows carry `seq`. History and timeline have an index on it. The track, by far the largest
+The journal is no copy: rows carry `seq`. History, timeline and records have an index on it (a new version of a record
+takes a new number, so only the newest one is sent). The track, by far the largest
 table, has none: consecutive numbers are also close in time, so `journal_blocks` keeps for each run of numbers the
 stretch of time that its track rows lie in, and a read goes through the table's own key. A row that is far from
 the block's time (a backfill, a clock that jumped) begins a new block. The last block is the counter; it is written in
@@ -17,9 +18,11 @@ from core.domain.ids import MowerId, StreamId
 from core.storage.sqlite_columns import (
     HISTORY_COLUMNS,
     POSITION_COLUMNS,
+    RECORD_COLUMNS,
     TIMELINE_COLUMNS,
     decode_history,
     decode_position,
+    decode_record,
     decode_timeline,
 )
 from core.storage.telemetry_store import JournalHead, JournalSlice
@@ -189,6 +192,7 @@ def _next_seq(connection: sqlite3.Connection, after_seq: int, last_seq: int) -> 
         f"""SELECT min(seq) FROM (
             SELECT min(seq) AS seq FROM mower_history WHERE seq > :after
             UNION ALL SELECT min(seq) FROM command_timeline WHERE seq > :after
+            UNION ALL SELECT min(seq) FROM mower_records WHERE seq > :after
             UNION ALL SELECT * FROM (
                 SELECT max(b.first_seq, :after + 1) FROM journal_blocks b
                 WHERE b.first_seq > :after - :block AND b.last_seq > :after AND {_IS_ALIVE}
@@ -217,6 +221,12 @@ def _read_window(connection: sqlite3.Connection, first: int, last: int) -> list[
         SequencedRow(seq=columns[5], row=decode_timeline(columns, ids[columns[2]]))
         for columns in connection.execute(
             f"SELECT {TIMELINE_COLUMNS} FROM command_timeline WHERE seq BETWEEN :first AND :last", bounds
+        )
+    ]
+    rows += [
+        SequencedRow(seq=columns[5], row=decode_record(columns, ids[columns[0]]))
+        for columns in connection.execute(
+            f"SELECT {RECORD_COLUMNS} FROM mower_records WHERE seq BETWEEN :first AND :last", bounds
         )
     ]
     rows.sort(key=_seq_of)

@@ -22,6 +22,7 @@ from core.storage.sqlite_directory import SqliteDirectory, read_directory
 from core.storage.sqlite_ingest import Batch, Ingest
 from core.storage.sqlite_journal import JournalNumbers
 from core.storage.sqlite_recording import Recording, insert_result
+from core.storage.sqlite_records import SqliteRecords
 from core.storage.telemetry_store import (
     DirectoryEntry,
     HistoryBin,
@@ -34,6 +35,7 @@ from core.storage.telemetry_store import (
 )
 from core.sync.messages import RejectedRow
 from core.telemetry.binning import check_bins
+from core.telemetry.record_kinds import RECORD_KINDS
 from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
 
 RandomBytes = Callable[[int], bytes]
@@ -73,6 +75,8 @@ class SqliteTelemetryStore:
         self._ingest = Ingest(self._directory)
         self.command_ledger = CommandLedger(self._database, self._directory, self._numbers)
         """The box's memory of commands, in the same file."""
+        self.records = SqliteRecords(self._database, self._directory, self._numbers, clock)
+        """Small documents about mowers, in the same file."""
         for part in (self._directory, self._numbers, self._recording):
             self._database.on_rollback(part.forget)
 
@@ -157,7 +161,9 @@ class SqliteTelemetryStore:
             rejected=rejected,
         )
         # durable: the box lets go of what is acknowledged
-        return await self._database.write(lambda connection: self._ingest.ingest(connection, batch), durable=True)
+        ingested = await self._database.write(lambda connection: self._ingest.ingest(connection, batch), durable=True)
+        self.records.tell(account_id, ingested.records)
+        return ingested
 
     async def watermark(self, edge_id: EdgeId, stream_id: StreamId) -> int | None:
         return await self._database.read(
@@ -253,6 +259,7 @@ class SqliteTelemetryStore:
         deleted["command_ledger"] = (
             await self.command_ledger.prune(now - max(keep, limits.SEEN_COMMANDS)) if keep else 0
         )
+        deleted["mower_records"] = await self._delete_old_records(to_us(now))
         return deleted
 
     async def counts(self) -> dict[str, int]:
@@ -269,6 +276,20 @@ class SqliteTelemetryStore:
             if count == 0:
                 return total
             total += count
+
+    async def _delete_old_records(self, now_us: int) -> int:
+        def job(connection: sqlite3.Connection) -> int:
+            return sqlite_retention.delete_old_records(
+                connection, now_us, keep_us, others_us, limits.RETENTION_BATCH_ROWS
+            )
+
+        tick = timedelta(microseconds=1)
+        keep_us = {name: None if kind.keep is None else kind.keep // tick for name, kind in RECORD_KINDS.items()}
+        others_us = limits.RECORD_RETENTION // tick
+        total = 0
+        while count := await self._database.write(job):
+            total += count
+        return total
 
     async def _durable_seq(self) -> int:
         """The last number given, once all rows up to it are on the disk."""

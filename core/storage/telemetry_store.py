@@ -18,7 +18,7 @@ from core.domain.ids import AccountId, EdgeId, MowerId, StreamId
 from core.domain.mower import MowerState
 from core.sync.messages import RejectedRow
 from core.telemetry.rows import HistoryBin as HistoryBin  # noqa: PLC0414  (part of this port)
-from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, SequencedRow, TimelineRow
 
 
 class DirectoryEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +89,8 @@ class Ingested:
     stored: int
     duplicates: int
     rejected: tuple[RejectedRow, ...]
+    records: tuple[RecordRow, ...] = ()
+    """Versions of records that were new or newer."""
 
 
 class TelemetryStore(Protocol):

@@ -9,7 +9,8 @@ out on the box. Rows of all tables share one sequence and come back in its order
 Resolution: coordinates are whole 1e-7 degrees (11 mm), times whole microseconds, all other numbers exact.
 Unknown fields, tables and columns are ignored. A higher `v` is not understood at all.
 
-Version ladder (`BATCH_VERSION`): 1: history, positions, timeline.
+Version ladder: 1: history, positions, timeline. 2: records as well; a batch without records still says 1. A relay
+that knows no records does not take them and does not lose them: they wait on the box.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from core.sync.columns import (
     Column,
     Degrees,
     Delta,
+    Document,
     Flag,
     Identifier,
     Integer,
@@ -43,9 +45,10 @@ from core.sync.columns import (
     count_cells,
 )
 from core.sync.messages import RejectedRow
-from core.telemetry.rows import HistoryRow, PositionRow, Row, SequencedRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, Row, SequencedRow, TimelineRow
 
-BATCH_VERSION = 1
+BATCH_VERSION = 2
+_WITHOUT_RECORDS = 1
 _HEADER_MAX = 1_024
 _ZLIB_LEVEL = 6
 
@@ -76,6 +79,7 @@ class _Body(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: dict[str, msgspec.Raw] = {}
     positions: dict[str, msgspec.Raw] = {}
     timeline: dict[str, msgspec.Raw] = {}
+    records: dict[str, msgspec.Raw] = {}
 
 
 _SEQ, _MOWER, _AT = Delta("seq"), Integer("mower"), Delta("at")
@@ -104,6 +108,7 @@ _POSITIONS: tuple[Column, ...] = (
     Integer("satellites"),
 )
 _TIMELINE: tuple[Column, ...] = (Identifier("command_id"), Word("status", CommandStatus), Text("reason"))
+_RECORDS: tuple[Column, ...] = (Identifier("kind"), Identifier("key"), Delta("updated_at"), Document("body"))
 
 _encoder = msgspec.json.Encoder()
 _header_decoder = msgspec.json.Decoder(BatchHeader)
@@ -112,20 +117,45 @@ _body_decoder = msgspec.json.Decoder(_Body)
 
 def encode_batch(stream_id: StreamId, first_seq: int, last_seq: int, rows: Sequence[SequencedRow]) -> bytes:
     """One batch that speaks for `first_seq..last_seq`; `rows` ordered by their numbers within it."""
+    return _compress(stream_id, first_seq, last_seq, _encode_body(rows), has_records=_has_records(rows))
+
+
+def _has_records(rows: Sequence[SequencedRow]) -> bool:
+    return any(isinstance(item.row, RecordRow) for item in rows)
+
+
+def _compress(stream_id: StreamId, first_seq: int, last_seq: int, body: bytes, *, has_records: bool) -> bytes:
+    version = BATCH_VERSION if has_records else _WITHOUT_RECORDS
+    header = BatchHeader(v=version, stream_id=stream_id, first_seq=first_seq, last_seq=last_seq)
+    return _encoder.encode(header) + b"\n" + zlib.compress(body, _ZLIB_LEVEL)
+
+
+def _encode_body(rows: Sequence[SequencedRow]) -> bytes:
     words, mowers = Words(), Words()
     body: dict[str, Any] = {"words": words.items, "mowers": mowers.items}
     history = [(item.seq, item.row.observed_at, item.row) for item in rows if isinstance(item.row, HistoryRow)]
     positions = [(item.seq, item.row.observed_at, item.row) for item in rows if isinstance(item.row, PositionRow)]
     timeline = [(item.seq, item.row.result.at, item.row.result) for item in rows if isinstance(item.row, TimelineRow)]
+    records = [(item.seq, item.row.at, _RecordCells(item.row)) for item in rows if isinstance(item.row, RecordRow)]
     for name, columns, table in (
         ("history", _HISTORY, history),
         ("positions", _POSITIONS, positions),
         ("timeline", _TIMELINE, timeline),
+        ("records", _RECORDS, records),
     ):
         if table:
             body[name] = _encode_table(columns, table, words, mowers)
-    header = BatchHeader(v=BATCH_VERSION, stream_id=stream_id, first_seq=first_seq, last_seq=last_seq)
-    return _encoder.encode(header) + b"\n" + zlib.compress(_encoder.encode(body), _ZLIB_LEVEL)
+    return _encoder.encode(body)
+
+
+class _RecordCells:
+    """A record as its columns: times are whole microseconds there."""
+
+    __slots__ = ("body", "key", "kind", "mower_id", "updated_at")
+
+    def __init__(self, row: RecordRow) -> None:
+        self.mower_id, self.kind, self.key, self.body = row.mower_id, row.kind, row.key, row.body
+        self.updated_at = to_us(row.updated_at)
 
 
 def fit_batch(
@@ -143,10 +173,14 @@ def fit_batch(
     while True:
         chosen = rows[:count]
         end = last_seq if count == len(rows) else chosen[-1].seq
-        data = encode_batch(stream_id, first_seq, end, chosen)
-        if len(data) <= max_bytes or count <= 1:
-            return data, end
-        count = max(1, min(count - 1, int(count * 0.9 * max_bytes / len(data))))
+        body = _encode_body(chosen)
+        share = limits.BATCH_BYTES_RAW / len(body)
+        if share >= 1.0 or count <= 1:
+            data = _compress(stream_id, first_seq, end, body, has_records=_has_records(chosen))
+            if len(data) <= max_bytes or count <= 1:
+                return data, end
+            share = max_bytes / len(data)
+        count = max(1, min(count - 1, int(count * 0.9 * share)))
 
 
 def decode_batch(data: bytes) -> Batch:
@@ -157,9 +191,9 @@ def decode_batch(data: bytes) -> Batch:
         header = _header_decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as err:
         raise MalformedMessageError(f"header of a batch: {err}") from err
-    if header.v != BATCH_VERSION:
+    if not _WITHOUT_RECORDS <= header.v <= BATCH_VERSION:
         # Not acknowledged: the rows are safe on the box until this relay has been brought up to date.
-        raise MalformedMessageError(f"batch version {header.v}, this side knows {BATCH_VERSION}")
+        raise MalformedMessageError(f"batch version {header.v}, this side knows {BATCH_VERSION} at most")
     if not is_safe_id(header.stream_id) or not 0 < header.first_seq <= header.last_seq < 2**53:
         raise MalformedMessageError("header of a batch: stream or range is wrong")
     try:
@@ -199,6 +233,10 @@ class _Table:
     make: Callable[[MowerId, datetime, dict[str, Any]], Row]
 
 
+def _make_record(mower_id: MowerId, at: datetime, cells: dict[str, Any]) -> RecordRow:
+    return RecordRow(mower_id=mower_id, at=at, **{**cells, "updated_at": from_us(cells["updated_at"])})
+
+
 _TABLES = {
     "history": _Table(
         _HISTORY,
@@ -215,6 +253,7 @@ _TABLES = {
         ("command_id", "status"),
         lambda mower_id, at, cells: TimelineRow(result=CommandResult(mower_id=mower_id, at=at, **cells)),
     ),
+    "records": _Table(_RECORDS, ("kind", "key", "updated_at", "body"), _make_record),
 }
 
 

@@ -8,6 +8,7 @@
 | `Flag` | 0 and 1 |
 | `Number` | `{"e": digits, "d": deltas}` of the values times 10**digits when that is exact, else plain numbers: exact both ways |
 | `Text`, `Word` | indexes into the batch's list of words |
+| `Document` | JSON objects as they are |
 
 `null` is no value; a column without any value is left out. Decoding never raises for the sake of one cell: it
 notes the row in `bad` with the reason and goes on.
@@ -24,6 +25,7 @@ from typing import Any, Protocol
 import msgspec
 
 from core.domain.ids import is_safe_id
+from core.telemetry.records import find_body_fault
 
 TEXT_MAX = 4_096
 """Longer texts are cut on the wire, so that any single row fits into a batch."""
@@ -35,6 +37,7 @@ _DIGITS = range(8)
 _integers = msgspec.json.Decoder(list[int | None])
 _numbers = msgspec.json.Decoder(list[float | None])
 _anything = msgspec.json.Decoder(list[Any])
+_documents = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class _Scaled(msgspec.Struct, frozen=True):
@@ -250,6 +253,30 @@ class Word:
             return self.kind(word)
         except ValueError:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Bodies of records: JSON objects, to the byte."""
+
+    name: str
+
+    def write(self, values: Sequence[bytes], _words: Words, _mowers: Sequence[int]) -> list[msgspec.Raw | None]:
+        # what is no object would spoil the whole batch; the reader refuses this row, and only this one
+        return [None if find_body_fault(value) else msgspec.Raw(value) for value in values]
+
+    def read(self, raw: msgspec.Raw, reading: Reading) -> list[bytes | None]:
+        try:
+            cells = _documents.decode(raw)
+        except (msgspec.DecodeError, RecursionError):
+            cells = []
+        texts = [b"null" if cell is None else bytes(cell) for cell in _aligned(cells, self.name, reading)]
+        bodies = [None if text == b"null" else text for text in texts]
+        for row, body in enumerate(bodies):
+            fault = None if body is None else find_body_fault(body)
+            if fault is not None:
+                reading.reject(row, f"{self.name} is {fault}")
+        return bodies
 
 
 def count_cells(raw: msgspec.Raw) -> int:

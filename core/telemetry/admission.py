@@ -15,8 +15,10 @@ import msgspec
 
 from core.domain import limits
 from core.domain.clock import to_us
+from core.domain.ids import is_safe_id
 from core.domain.mower import MowerError, MowerState, Position, Signals, Totals
-from core.telemetry.rows import HistoryRow, PositionRow, Row
+from core.telemetry.records import find_body_fault
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, Row
 from core.telemetry.significance import DEGREE, Place, distance_m
 
 EARLIEST = datetime(2015, 1, 1, tzinfo=UTC)
@@ -72,16 +74,36 @@ def is_plausible_date(at: datetime, now: datetime) -> bool:
 
 
 def find_row_fault(row: Row, now: datetime) -> str | None:
-    """Why a row of a box cannot be stored (`future`, `implausible:<field>`); None when it can."""
+    """Why a row of a box cannot be stored (`future`, `implausible:<field>`, `body:<why>`); None when it can."""
+    if isinstance(row, RecordRow):
+        return find_record_fault(row, now)
     at = row.observed_at if isinstance(row, HistoryRow | PositionRow) else row.result.at
-    if not is_plausible_date(at, now):
-        is_aware = at.tzinfo is not None and at.utcoffset() is not None
-        return "future" if is_aware and at > now else "implausible:at"
+    fault = _date_fault(at, now)
+    if fault is not None:
+        return fault
     if isinstance(row, PositionRow):
         return _position_fault(row)
     if isinstance(row, HistoryRow):
         return _history_fault(row)
     return None
+
+
+def find_record_fault(row: RecordRow, now: datetime) -> str | None:
+    """Why a record cannot be stored; None when it can."""
+    fault = _date_fault(row.at, now) or _date_fault(row.updated_at, now)
+    if fault is not None:
+        return fault
+    if not (is_safe_id(row.kind) and is_safe_id(row.key)):
+        return "implausible:key"
+    fault = find_body_fault(row.body)
+    return None if fault is None else f"body:{fault}"
+
+
+def _date_fault(at: datetime, now: datetime) -> str | None:
+    if is_plausible_date(at, now):
+        return None
+    is_aware = at.tzinfo is not None and at.utcoffset() is not None
+    return "future" if is_aware and at > now else "implausible:at"
 
 
 def _position_fault(row: PositionRow) -> str | None:

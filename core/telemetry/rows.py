@@ -55,7 +55,25 @@ class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.result.mower_id
 
 
-Row = HistoryRow | PositionRow | TimelineRow
+class RecordRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a small document about a mower, e.g. a day of its health or a session of mowing.
+
+    (mower, `kind`, `key`) names the document; of two versions the one with the later `updated_at` stands. The kinds
+    and their bodies are in `core.telemetry.records`; a kind that a version does not know is kept as it is.
+    """
+
+    mower_id: MowerId
+    kind: str
+    key: str
+    at: datetime
+    """When what it tells of happened or began: what ranges and retention go by."""
+    updated_at: datetime
+    """When this version was made."""
+    body: bytes
+    """A JSON object of at most limits.RECORD_BYTES."""
+
+
+Row = HistoryRow | PositionRow | TimelineRow | RecordRow
 
 
 class SequencedRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,11 +20,20 @@ from core.domain.mower import (
     RtkSource,
     Signals,
 )
+from core.storage.record_book import RecordBook
 from core.storage.telemetry_store import DirectoryEntry, TelemetryStore, Written
-from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, SequencedRow, TimelineRow
 from tests.fakes.clock import START
 
-Open = Callable[[str], AbstractAsyncContextManager[TelemetryStore]]
+
+class RecordingStore(TelemetryStore, Protocol):
+    """A store with its book of records."""
+
+    @property
+    def records(self) -> RecordBook: ...
+
+
+Open = Callable[[str], AbstractAsyncContextManager[RecordingStore]]
 Check = Callable[[Open], Awaitable[None]]
 
 HOME, OTHER = AccountId("home"), AccountId("other")
@@ -121,3 +130,15 @@ def history_at(seconds: float, mower: MowerId = MOWER, **changes: Any) -> Histor
 
 def position_at(seconds: float, mower: MowerId = MOWER, **changes: Any) -> PositionRow:
     return msgspec.structs.replace(PositionRow(mower_id=mower, observed_at=at(seconds), lat=48.0, lon=11.0), **changes)
+
+
+def record_at(
+    seconds: float,
+    key: str,
+    *,
+    kind: str = "note",
+    updated: float = 0.0,
+    body: bytes = b'{"text":"grass"}',
+    mower: MowerId = MOWER,
+) -> RecordRow:
+    return RecordRow(mower_id=mower, kind=kind, key=key, at=at(seconds), updated_at=at(updated), body=body)

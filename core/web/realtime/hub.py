@@ -11,6 +11,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
+import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -21,8 +22,9 @@ from core.domain.errors import LimitExceededError, RateLimitedError, Unavailable
 from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, MowerId, UserId
 from core.identity.principal import Principal
+from core.telemetry.rows import RecordRow
 from core.web.ports import LiveState
-from core.web.realtime.messages import CloseCode, CommandResultMessage, Event, ServerMessage, State, encode
+from core.web.realtime.messages import CloseCode, CommandResultMessage, Event, Record, ServerMessage, State, encode
 from core.web.realtime.outbox import Frame
 
 log = structlog.get_logger(__name__)
@@ -30,6 +32,8 @@ log = structlog.get_logger(__name__)
 CLOSE_DEADLINE_S = 10.0
 WARNED = 1_000
 """Mowers named in the log for a frame that came with a wrong account; the metric counts them all."""
+RECORD_ROOM_BYTES = 1_024
+"""Of a frame, for what stands around the body of a record."""
 WAITING_PER_ADDRESS = 200
 """Connections of one address that have not shown a token yet."""
 
@@ -104,6 +108,24 @@ class RealtimeHub:
     def publish_event(self, account_id: AccountId, mower_id: MowerId, event: MowerEvent) -> None:
         """A past fact, to everybody of the account who watches the mower."""
         self._publish(account_id, mower_id, Event(mower_id=mower_id, event=event))
+
+    def publish_records(self, account_id: AccountId, rows: Sequence[RecordRow]) -> None:
+        """Versions of records that were just stored, to everybody of the account who watches the mower. What a box
+        brings from a time when it was away is no news: it would only fill the viewers' queues."""
+        oldest = self._clock.now() - limits.RECORD_NEWS
+        for row in rows:
+            if row.updated_at < oldest:
+                continue
+            has_room = len(row.body) <= limits.FRAME_BYTES - RECORD_ROOM_BYTES
+            message = Record(
+                mower_id=row.mower_id,
+                kind=row.kind,
+                key=row.key,
+                at=row.at,
+                updated_at=row.updated_at,
+                body=msgspec.Raw(row.body) if has_room else None,
+            )
+            self._publish(account_id, row.mower_id, message)
 
     def _publish(
         self, account_id: AccountId, mower_id: MowerId, message: ServerMessage, *, is_state: bool = False

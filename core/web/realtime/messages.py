@@ -134,6 +134,18 @@ class Event(_Server, frozen=True, kw_only=True, tag="event"):
     event: MowerEvent
 
 
+class Record(_Server, frozen=True, kw_only=True, tag="record"):
+    """A record (a small document about the mower: a day of its health, a session, ...) is new or has changed."""
+
+    mower_id: MowerId
+    kind: str
+    key: str
+    at: datetime
+    updated_at: datetime
+    body: msgspec.Raw | None
+    """The kind's own object; null when it is too large for a frame: then read it."""
+
+
 class Error(_Server, frozen=True, kw_only=True, tag="error"):
     """Something the client asked for was not done. The connection stays open unless a close follows."""
 
@@ -147,7 +159,9 @@ class Pong(_Server, frozen=True, kw_only=True, tag="pong"):
     request_id: str | None = None
 
 
-ServerMessage = Ready | Subscribed | Unsubscribed | Revoked | State | CommandResultMessage | Event | Error | Pong
+ServerMessage = (
+    Ready | Subscribed | Unsubscribed | Revoked | State | CommandResultMessage | Event | Record | Error | Pong
+)
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(ClientMessage)

@@ -26,7 +26,8 @@ from core.sync.journal import (
     Verdict,
 )
 from core.sync.messages import Ack
-from core.telemetry.rows import HistoryRow, Row, SequencedRow
+from core.telemetry.records import is_newer
+from core.telemetry.rows import HistoryRow, RecordRow, Row, SequencedRow
 
 FIRST_STREAM = StreamId("s1")
 _FIRST_AT = from_us(1_780_000_000_000_000)
@@ -69,6 +70,17 @@ class HelloOnWire:
     acked_seq: int
 
 
+def key_of(row: Row) -> tuple[str, object]:
+    """The natural key."""
+    match row:
+        case RecordRow():
+            return (row.mower_id, (row.kind, row.key))
+        case HistoryRow():
+            return (row.mower_id, row.observed_at)
+        case _:
+            raise AssertionError(row)
+
+
 class World:
     """The whole history of one seed."""
 
@@ -80,6 +92,11 @@ class World:
         self.box = BoxDisk()
         self.relay = RelayDisk()
         self.ever_recorded: dict[tuple[str, object], Row] = {}
+        self.acked_before: dict[int, int] = {}
+        """What was acknowledged when a number was given. A disk loses its commits from the end: with a row it loses
+        every ack that was written after it, so a version that stands again after a power cut is sent again."""
+        self.versions: list[tuple[int, RecordRow]] = []
+        """Every version of a record that the box's disk has had, with its number."""
         self.batches = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
@@ -123,9 +140,30 @@ class World:
                 connectivity=Connectivity.ONLINE,
                 battery_percent=self._row % 100,
             )
-            self.box.last_seq += 1
+            self._count_up()
             self.box.rows[self.box.last_seq] = row
             self.ever_recorded[(row.mower_id, row.observed_at)] = row
+        if self._sender is not None:
+            self._perform(self._sender.on_head(self.box.last_seq, self.now))
+
+    def revise(self, count: int) -> None:
+        """Records change: each new version takes a new number, and its older one is gone from the journal."""
+        for _ in range(count):
+            self._row += 1
+            row = RecordRow(
+                mower_id=MowerId(f"m{self._row % 3}"),
+                kind="note",
+                key=f"k{self.random.randrange(4)}",
+                at=_FIRST_AT,
+                updated_at=_FIRST_AT + timedelta(microseconds=self._row),
+                body=b'{"n":%d}' % self._row,
+            )
+            for seq in [seq for seq, old in self.box.rows.items() if key_of(old) == key_of(row)]:
+                del self.box.rows[seq]
+            self._count_up()
+            self.box.rows[self.box.last_seq] = row
+            self.ever_recorded[(row.mower_id, row.body)] = row
+            self.versions.append((self.box.last_seq, row))
         if self._sender is not None:
             self._perform(self._sender.on_head(self.box.last_seq, self.now))
 
@@ -139,8 +177,19 @@ class World:
         self.box.last_seq = max(0, self.box.last_seq - count)
         for seq in [seq for seq in self.box.rows if seq > self.box.last_seq]:
             del self.box.rows[seq]
-        self.box.acked_seq = min(self.box.acked_seq, self.box.last_seq)
+        self._restore_versions()
+        self.box.acked_seq = self.acked_before.get(self.box.last_seq + 1, self.box.acked_seq)
         self.restart_box()
+
+    def _count_up(self) -> None:
+        self.box.last_seq += 1
+        self.acked_before[self.box.last_seq] = self.box.acked_seq
+
+    def _restore_versions(self) -> None:
+        """With a version its number is lost, and the one before it stands again."""
+        self.versions = [(seq, row) for seq, row in self.versions if seq <= self.box.last_seq]
+        newest = {key_of(row): (seq, row) for seq, row in self.versions}
+        self.box.rows.update(dict(newest.values()))
 
     def start_box(self) -> None:
         self._sender = JournalSender(
@@ -249,7 +298,7 @@ class World:
     def lose_relay_disk(self, keep: int) -> None:
         """The relay's database is restored from an old backup."""
         self.relay.watermarks = {stream: min(mark, keep) for stream, mark in self.relay.watermarks.items()}
-        kept = {(row.mower_id, row.observed_at) for seq, row in self.box.rows.items() if seq <= keep}
+        kept = {key_of(row) for seq, row in self.box.rows.items() if seq <= keep}
         self.relay.rows = {key: row for key, row in self.relay.rows.items() if key in kept}
         self.restart_relay()
 
@@ -270,9 +319,13 @@ class World:
             self._answer(Ack(stream_id=batch.stream_id, acked_seq=receiver.covered_seq, answers="gap"))
             return
         for item in batch.rows:
-            assert isinstance(item.row, HistoryRow)
-            key = (item.row.mower_id, item.row.observed_at)
-            self.relay.stored_again += key in self.relay.rows
+            key = key_of(item.row)
+            known = self.relay.rows.get(key)
+            if isinstance(item.row, RecordRow) and isinstance(known, RecordRow):
+                if is_newer(item.row, known):
+                    self.relay.rows[key] = item.row
+                continue
+            self.relay.stored_again += known is not None
             self.relay.rows.setdefault(key, item.row)
         marks = self.relay.watermarks
         marks[batch.stream_id] = max(marks[batch.stream_id], batch.last_seq)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from core.domain.clock import from_us
 from core.domain.commands import CommandResult, CommandStatus
 from core.domain.ids import CommandId, MowerId
 from core.domain.mower import Activity, Connectivity, RtkFix, RtkSource
-from core.telemetry.rows import HistoryRow, PositionRow, Row, SequencedRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, Row, SequencedRow, TimelineRow
 
 FIRST_US = 1_780_000_000_000_000
 
@@ -71,7 +72,22 @@ timeline_rows = st.builds(
         reason=texts,
     ),
 )
-rows: st.SearchStrategy[Row] = history_rows | position_rows | timeline_rows
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\n", max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+ids = st.text("abcXYZ019-_", min_size=1, max_size=26)
+record_rows = st.builds(
+    RecordRow,
+    mower_id=mowers,
+    kind=ids,
+    key=ids,
+    at=times,
+    updated_at=times,
+    body=st.dictionaries(st.text(max_size=3), json_values, max_size=3).map(lambda body: json.dumps(body).encode()),
+)
+rows: st.SearchStrategy[Row] = history_rows | position_rows | timeline_rows | record_rows
 
 
 @st.composite

@@ -20,7 +20,7 @@ from core.domain.ids import CommandId, MowerId, StreamId
 from core.domain.mower import Activity, Connectivity, RtkFix
 from core.sync.batch import Batch, decode_batch, encode_batch, fit_batch
 from core.sync.columns import TEXT_MAX
-from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
+from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, SequencedRow, TimelineRow
 from tests.core.sync.strategies import FIRST_US, sequences
 
 STREAM = StreamId("s1")
@@ -190,6 +190,55 @@ def test_wrong_cells_at_the_end(column: str, cell: object) -> None:
     assert len(batch.rejected) == 1
 
 
+def records(count: int, body: bytes) -> tuple[SequencedRow, ...]:
+    at = from_us(FIRST_US)
+    return tuple(
+        SequencedRow(
+            seq=seq,
+            row=RecordRow(mower_id=MowerId("m"), kind="note", key=f"k{seq}", at=at, updated_at=at, body=body),
+        )
+        for seq in range(1, count + 1)
+    )
+
+
+def test_only_a_batch_with_records_needs_a_relay_that_knows_them() -> None:
+    for rows, version in ((track(2), b'{"v":1,'), (records(2, b"{}"), b'{"v":2,')):
+        assert encode_batch(STREAM, 1, 2, rows).startswith(version)
+
+
+def test_records_that_compress_well_are_spread_so_that_every_batch_may_be_inflated() -> None:
+    rows = records(1_000, b'{"text":"' + b"x" * (limits.RECORD_BYTES - 11) + b'"}')
+    first, got = 1, []
+    while first <= 1_000:
+        data, last = fit_batch(STREAM, first, 1_000, rows[first - 1 :])
+        batch = decode_batch(data)
+        assert batch.rejected == ()
+        assert len(data) <= limits.BATCH_BYTES
+        got += batch.rows
+        first = last + 1
+    assert tuple(got) == rows
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"5", b'{"a":', b'{"a":"\xff"}', b'{"a":"' + b"x" * limits.RECORD_BYTES + b'"}', b'{"a":NaN}']
+)
+def test_a_body_that_is_none_costs_its_row_only(body: bytes) -> None:
+    rows = list(records(3, b'{"a":1}'))
+    rows[1] = SequencedRow(seq=2, row=msgspec.structs.replace(rows[1].row, body=body))
+    batch = decode_batch(encode_batch(STREAM, 1, 3, rows))
+    assert [item.seq for item in batch.rows] == [1, 3]
+    assert [bad.seq for bad, _ in batch.rejected] == [2]
+
+
+def test_a_peer_that_sends_no_object_or_too_much_is_refused_row_by_row() -> None:
+    data = encode_batch(STREAM, 1, 3, records(3, b'{"a":1}'))
+    _, body = body_of(data)
+    body["records"]["body"][0:2] = [[1], {"a": "x" * limits.RECORD_BYTES}]
+    batch = decode_batch(with_body(data, body))
+    assert [item.seq for item in batch.rows] == [3]
+    assert {bad.seq: bad.reason for bad, _ in batch.rejected} == {1: "body is malformed", 2: "body is too-large"}
+
+
 def test_two_rows_of_one_number_do_not_both_pass() -> None:
     data = encode_batch(STREAM, 1, 4, track(4))
     _, body = body_of(data)
@@ -261,7 +310,8 @@ def test_an_unreadable_body_is_rejected_as_one_for_its_range(compressed: bytes) 
         b"",
         b"\n",
         b"{}\n",
-        b'{"v":2,"stream_id":"s","first_seq":1,"last_seq":1}\n',
+        b'{"v":3,"stream_id":"s","first_seq":1,"last_seq":1}\n',
+        b'{"v":0,"stream_id":"s","first_seq":1,"last_seq":1}\n',
         b'{"v":1,"stream_id":"s/t","first_seq":1,"last_seq":1}\n',
         b'{"v":1,"stream_id":"s","first_seq":2,"last_seq":1}\n',
         b'{"v":1,"stream_id":"s","first_seq":0,"last_seq":1}\n',

@@ -24,6 +24,7 @@ from core.domain.events import Docked, VendorMessage
 from core.domain.ids import AccountId, CommandId, MowerId
 from core.domain.mower import Activity
 from core.identity.principal import Principal
+from core.telemetry.rows import RecordRow
 from core.web.realtime.messages import CloseCode
 from core.web.realtime.viewer import wait_for
 from core.web.route import mower_ref
@@ -131,6 +132,24 @@ async def test_results_and_events_reach_everybody_of_the_account_who_watches(rea
         assert (await peer.hear())["event"] == {"kind": "docked", "at": "2026-06-01T08:00:00Z"}
     await idle.settle()
     assert idle.backlog == []
+
+
+def record(body: bytes = b'{"n":1}', *, age: timedelta = timedelta(0)) -> RecordRow:
+    at = START - timedelta(days=2)
+    return RecordRow(mower_id=MOWER, kind="session", key="s1", at=at, updated_at=START - age, body=body)
+
+
+async def test_records_that_are_news_reach_the_viewers_of_their_mower(realtime: Realtime) -> None:
+    anna = await realtime.watching()
+    old = record(age=limits.RECORD_NEWS + timedelta(seconds=1))
+    large = record(b'{"n":"' + b"x" * (limits.RECORD_BYTES - 8) + b'"}')
+    realtime.hub.publish_records(ANNA.account_id, [old, record(age=limits.RECORD_NEWS), large])
+    realtime.hub.publish_records(AccountId("acc-b"), [record()])
+    told = {"type": "record", "mower_id": MOWER, "kind": "session", "key": "s1", "at": "2026-05-30T08:00:00Z"}
+    assert await anna.hear() == {**told, "updated_at": "2026-06-01T07:00:00Z", "body": {"n": 1}}
+    assert await anna.hear() == {**told, "updated_at": "2026-06-01T08:00:00Z", "body": None}
+    await anna.settle()
+    assert anna.backlog == []
 
 
 async def test_data_of_another_account_is_never_delivered_even_when_the_hub_is_told_so(realtime: Realtime) -> None:

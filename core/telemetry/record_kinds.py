@@ -1,0 +1,11 @@
+"""All kinds of records that this version knows, and how long each is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.telemetry.blades import BLADE_CHANGE
+from core.telemetry.records import RecordKind
+
+RECORD_KINDS: dict[str, RecordKind[Any]] = {kind.name: kind for kind in (BLADE_CHANGE,)}
+"""By name. Records of another name are kept limits.RECORD_RETENTION."""
