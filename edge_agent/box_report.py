@@ -73,6 +73,7 @@ class BoxReport:
             quality=self._clock.quality.value,
             skew_s=self._clock.skew_s(),
         )
+        bluetooth = self._plugins.bluetooth
         recorder, link, uplink = self._recorder.status(), _without_code(self._link_desk.view()), self._line.status()
         mowers = self._supervisor.statuses()
         problems = find_problems(
@@ -81,7 +82,12 @@ class BoxReport:
             link=link,
             uplink=uplink,
             mowers=mowers,
-            files=(self._plugins.registry.problem, self._plugins.entries.store.problem, self._line.problem),
+            files=(
+                self._plugins.registry.problem,
+                self._plugins.entries.store.problem,
+                self._line.problem,
+                None if bluetooth is None else bluetooth.bonds_problem,
+            ),
         )
         return BoxStatus(
             name=self._settings.box_name,

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
+import httpx
+import msgspec
 import typer
 
 from core.command_line.emulated_mower import EmulatedMower, can_emulate, pair_through_flow
@@ -26,6 +28,8 @@ USERNAME = "demo"
 PASSWORD = "mow the lawn gently"  # noqa: S105  (printed on the screen: it guards simulated mowers on loopback)
 MOWERS = ("Shaun", "Timmy")
 STEP_S = 60.0
+PORTS = "ports.json"
+FREE_PORTS = {"listen_port": "0", "broker_port": "0"}
 
 
 def demo(
@@ -93,7 +97,10 @@ def _start(
 ) -> tuple[HostProcess, HostProcess]:
     _say("starting relay and broker, then the box ...")
     log = {"log_format": "console"}
-    relay = HostProcess("relay", home / "relay", {**log, "listen_port": str(relay_port), "broker_port": "0"})
+    ports = relay_ports(home)
+    if relay_port:
+        ports["listen_port"] = str(relay_port)
+    relay = HostProcess("relay", home / "relay", {**log, **ports})
     edge = HostProcess(
         "edge",
         home / "edge",
@@ -109,7 +116,22 @@ def _start(
     for host in (relay, edge):
         stack.callback(host.stop)
         host.start()
+    keep_relay_ports(home, relay)
     return relay, edge
+
+
+def relay_ports(home: Path) -> dict[str, str]:
+    """The ports that the relay of this folder had before, for its box goes on looking for it there; else free ones."""
+    try:
+        return msgspec.json.decode((home / PORTS).read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return dict(FREE_PORTS)
+
+
+def keep_relay_ports(home: Path, relay: HostProcess) -> None:
+    """For the next run in this folder."""
+    ports = {"listen_port": str(httpx.URL(relay.url).port), "broker_port": str(relay.address["broker"]["port"])}
+    (home / PORTS).write_bytes(msgspec.json.encode(ports))
 
 
 def sign_in_at(stack: ExitStack, home: Path, host: HostProcess) -> HostClient:

@@ -29,6 +29,7 @@ class EmulatedMower:
         self.domain = domain
         self.radio = f"unix:{directory / 'radio'}"
         self.log_path = directory / "emulate.log"
+        self._keys = directory / "emulated-keys.json"
         self._options = [f"pin={PIN}", f"time_scale={time_scale:g}"]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -36,6 +37,7 @@ class EmulatedMower:
         """Starts it and waits until its radio is served. UnavailableError with its log otherwise."""
         options = [word for option in self._options for word in ("--option", option)]
         command = [sys.executable, "-m", "core.command_line", "emulate", self.domain, "--radio", self.radio, *options]
+        command += ["--keys", str(self._keys)]  # the mower knows the box again when the demo is started again
         with self.log_path.open("wb") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

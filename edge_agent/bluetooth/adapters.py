@@ -6,32 +6,44 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from core.domain.clock import Clock, SystemClock
 from core.domain.errors import InvalidInputError, RequirementMissingError
 from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.machine import ADAPTER, SYSFS, machine_adapters
 from edge_agent.bluez.opening import open_bluez
 
+if TYPE_CHECKING:  # loaded only where there is a virtual radio
+    from edge_agent.virtual_radio.key_file import KeyFile
+
 VIRTUAL = "virtual:"
 
 
 @asynccontextmanager
-async def open_adapters(wanted: Sequence[str], *, sysfs: Path = SYSFS) -> AsyncIterator[list[BluetoothAdapter]]:
+async def open_adapters(
+    wanted: Sequence[str], *, sysfs: Path = SYSFS, keys: Path | None = None, clock: Clock | None = None
+) -> AsyncIterator[list[BluetoothAdapter]]:
     """`auto`: all of the machine; `hci0`: that one, plugged in or not; `virtual:unix:/path` or
     `virtual:tcp:127.0.0.1:9001`: the radio of `mowdeck emulate`.
 
-    InvalidInputError; AdapterOffError when nobody serves the virtual radio; RequirementMissingError without bumble.
+    Virtual adapters keep the keys of their bonds in the file `keys`, as BlueZ does for real ones; without it they
+    forget them. InvalidInputError; AdapterOffError when nobody serves the virtual radio; RequirementMissingError
+    without bumble.
     """
     async with AsyncExitStack() as stack:
         found: dict[str, BluetoothAdapter] = {}
         real: dict[str, None] = {}
+        key_file: KeyFile | None = None
         for number, text in enumerate(wanted):
             if text == "auto":
                 real |= dict.fromkeys(await asyncio.to_thread(machine_adapters, sysfs))
             elif ADAPTER.fullmatch(text):
                 real.setdefault(text)
             elif text.startswith(VIRTUAL):
-                adapter = await _open_virtual(stack, text.removeprefix(VIRTUAL), number)
+                if key_file is None and keys is not None:
+                    key_file = await _open_keys(stack, keys, clock or SystemClock())
+                adapter = await _open_virtual(stack, text.removeprefix(VIRTUAL), number, key_file)
                 found[adapter.name] = adapter
             else:
                 raise InvalidInputError.of("bluetooth", f"{text!r} is neither auto, nor hci0, nor virtual:...")
@@ -41,7 +53,15 @@ async def open_adapters(wanted: Sequence[str], *, sysfs: Path = SYSFS) -> AsyncI
         yield list(found.values())
 
 
-async def _open_virtual(stack: AsyncExitStack, radio: str, number: int) -> BluetoothAdapter:
+async def _open_keys(stack: AsyncExitStack, path: Path, clock: Clock) -> KeyFile:
+    try:
+        from edge_agent.virtual_radio.key_file import KeyFile
+    except ImportError as err:
+        raise RequirementMissingError(f"{err.name} is missing: pip install 'mowdeck[emulate]'") from err
+    return await stack.enter_async_context(KeyFile(path, clock))
+
+
+async def _open_virtual(stack: AsyncExitStack, radio: str, number: int, key_file: KeyFile | None) -> BluetoothAdapter:
     try:
         from edge_agent.virtual_radio.box_adapter import box_adapter
         from edge_agent.virtual_radio.radio_spec import parse_radio_spec
@@ -49,5 +69,6 @@ async def _open_virtual(stack: AsyncExitStack, radio: str, number: int) -> Bluet
     except ImportError as err:
         raise RequirementMissingError(f"{err.name} is missing: pip install 'mowdeck[emulate]'") from err
     address = f"F0:00:00:00:01:{number + 1:02X}"
-    remote = open_remote_adapter(parse_radio_spec(radio), name=f"virtual{number}", address=address)
+    key_store = None if key_file is None else key_file.store(address)
+    remote = open_remote_adapter(parse_radio_spec(radio), name=f"virtual{number}", address=address, key_store=key_store)
     return box_adapter(await stack.enter_async_context(remote))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
+from core.domain.clock import Clock, SystemClock
 from core.platform.durable_file import DurableFile
 
 log = structlog.get_logger(__name__)
@@ -14,22 +15,30 @@ Bonds = dict[str, list[str]]
 
 
 class BondBook:
-    """In memory, and in a file when one is given. A file that cannot be read is reported and started anew: the
-    worst that follows is pairing again."""
+    """In memory, and in a file when one is given. A file that makes no sense is moved aside and named in `problem`:
+    the worst that follows is pairing again."""
 
-    def __init__(self, file: DurableFile | None = None) -> None:
+    def __init__(self, file: DurableFile | None = None, clock: Clock | None = None) -> None:
+        self.problem: str | None = None
+        """What was wrong with the file when it was loaded, for a person."""
         self._file = file
+        self._clock = clock or SystemClock()
         self._bonds: Bonds = {}
 
     def load(self) -> None:
-        """Reads the file; blocks."""
-        raw = self._file.read() if self._file is not None else None
-        if raw is None:
+        """Reads the file; blocks. StorageError when it can neither be read nor moved aside."""
+        file = self._file
+        raw = file.read() if file is not None else None
+        if file is None or raw is None:
             return
         try:
             self._bonds = msgspec.json.decode(raw, type=Bonds)
-        except msgspec.DecodeError as err:
-            log.error("bond book unreadable", reason=str(err))
+        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+            aside = file.set_aside(self._clock.now().strftime("%Y%m%dT%H%M%SZ"))
+            self.problem = (
+                f"{file.path} made no sense ({err}) and was moved to {aside.name}: mowers have to be paired anew"
+            )
+            log.error("bond book moved aside", path=str(file.path), aside=aside.name, reason=str(err))
 
     def sources(self, address: str) -> frozenset[str]:
         """The adapters that have a bond with the peer."""

@@ -40,8 +40,8 @@ async def open_bluetooth(wanted: Sequence[str], folder: Path, clock: Clock) -> A
         log.warning("an adapter is there, its library is not: pip install 'mowdeck[ble]'", package=err.name)
         yield None
         return
-    async with open_adapters(wanted) as adapters:
+    async with open_adapters(wanted, keys=folder / "virtual-keys.json", clock=clock) as adapters:
         log.info("Bluetooth", adapters=[adapter.name for adapter in adapters])
-        bonds = BondBook(DurableFile(folder / "bonds.json"))
+        bonds = BondBook(DurableFile(folder / "bonds.json"), clock)
         async with BluetoothService(adapters, clock=clock, bonds=bonds) as service:
             yield service

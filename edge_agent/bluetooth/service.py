@@ -149,6 +149,11 @@ class BluetoothService:
         """The adapters."""
         return [station.status() for station in self._stations.values()]
 
+    @property
+    def bonds_problem(self) -> str | None:
+        """What was wrong with the file of bonds when it was loaded, for a person."""
+        return self._bonds.problem
+
     @asynccontextmanager
     async def _connect(self, asked: Asked, deadline_s: float) -> AsyncIterator[BleakConnection]:
         address = asked.address

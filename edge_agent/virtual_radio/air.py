@@ -18,6 +18,7 @@ from typing import Any, Self
 from bumble.device import Device
 from bumble.hci import Address
 from bumble.host import Host
+from bumble.keys import MemoryKeyStore
 from bumble.transport.common import AsyncPipeSink
 
 from core.platform.emulation import CONNECTION_TIMEOUT, EmulatedPeer
@@ -79,10 +80,10 @@ class VirtualAir:
             self.link.remove_controller(station)
         await backend.adapter.close()
 
-    async def add_peer(self, peer: EmulatedPeer) -> HostedPeer:
-        """A mower on the air; returns when it advertises."""
+    async def add_peer(self, peer: EmulatedPeer, *, key_store: MemoryKeyStore | None = None) -> HostedPeer:
+        """A mower on the air, with the bonds of `key_store` or none; returns when it advertises."""
         device, controller = self._station(peer.address, peer.address)
-        hosted = HostedPeer(peer, device, self.link, controller, self._spawn)
+        hosted = HostedPeer(peer, device, self.link, controller, self._spawn, key_store=key_store)
         self.peers[hosted.name] = hosted
         await hosted.open()
         return hosted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +25,9 @@ def emulate(
     control: Annotated[str, typer.Option(help="The same, for faults on demand; empty: none.")] = "",
     address: Annotated[list[str] | None, typer.Option(help="Bluetooth address; once per mower.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="name=value for the emulator.")] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="File in which the mowers remember who is paired; by default they forget.")
+    ] = None,
 ) -> None:
     """Put emulated mowers on the air until Ctrl-C. Prints `READY <radio> <control>` when a box can join."""
     try:
@@ -39,6 +43,7 @@ def emulate(
                 control=control,
                 addresses=address or [],
                 options=dict(pair.partition("=")[::2] for pair in option or []),
+                keys=keys,
                 say=lambda text: print(text, file=sys.stdout, flush=True),  # noqa: T201  (its output)
             )
         )

@@ -13,11 +13,14 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import ModuleType
 
+from core.domain.clock import SystemClock
 from core.domain.errors import InvalidInputError, NotFoundError
 from core.platform.emulation import EmulatedPeer
 from edge_agent.virtual_radio.air import VirtualAir
+from edge_agent.virtual_radio.key_file import KeyFile
 from edge_agent.virtual_radio.radio_control import RadioControl
 from edge_agent.virtual_radio.radio_server import RadioServer
 from edge_agent.virtual_radio.radio_spec import parse_radio_spec
@@ -35,17 +38,22 @@ async def run_emulation(
     addresses: Sequence[str],
     options: Mapping[str, str],
     say: Callable[[str], None],
+    keys: Path | None = None,
 ) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Until SIGINT or SIGTERM. With `keys` the mowers know their bonded boxes again after a restart."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     spec = parse_radio_spec(radio)
     async with AsyncExitStack() as stack:
+        key_file = None if keys is None else await stack.enter_async_context(KeyFile(keys, SystemClock()))
+        if key_file is not None and key_file.problem is not None:
+            say(f"WARNING {key_file.problem}")
         air = await stack.enter_async_context(VirtualAir())
         for address in addresses or [FIRST_ADDRESS]:
-            await air.add_peer(make_peer(domain, address, options))
+            peer = make_peer(domain, address, options)
+            await air.add_peer(peer, key_store=None if key_file is None else key_file.store(peer.address))
         server = await stack.enter_async_context(RadioServer(air.link, spec))
         ready = f"READY {server.spec}"
         if control:

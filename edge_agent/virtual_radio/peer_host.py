@@ -15,6 +15,7 @@ from core.platform.emulation import EmulatedPairing, EmulatedPeer, Undo
 from edge_agent.virtual_radio.adapter import ENCRYPTION_ONLY
 from edge_agent.virtual_radio.advertising_data import advertising_packets
 from edge_agent.virtual_radio.gatt_table import GattTable
+from edge_agent.virtual_radio.key_file import FileKeyStore
 from edge_agent.virtual_radio.peer_faults import PeerFaults
 from edge_agent.virtual_radio.peer_session import PeerSession, Spawn
 from edge_agent.virtual_radio.radio_controller import RadioController
@@ -46,13 +47,20 @@ class HostedPeer:
     """A mower on the air; implements `core.platform.emulation.MowerHost`. Made by `VirtualAir.add_peer`."""
 
     def __init__(
-        self, peer: EmulatedPeer, device: Device, link: RadioLink, controller: RadioController, spawn: Spawn
+        self,
+        peer: EmulatedPeer,
+        device: Device,
+        link: RadioLink,
+        controller: RadioController,
+        spawn: Spawn,
+        *,
+        key_store: MemoryKeyStore | None = None,
     ) -> None:
         self.peer = peer
         self.name = peer.address
         """Its name as a station: the address."""
         self.faults = PeerFaults()
-        self.key_store = MemoryKeyStore()
+        self.key_store = key_store or MemoryKeyStore()
         self.sessions: dict[int, PeerSession] = {}
         """By connection handle."""
         self._device = device
@@ -76,6 +84,8 @@ class HostedPeer:
         device.pairing_config_factory = lambda _connection: self._pairing()
         device.host.long_term_key_provider = self._long_term_key
         device.on(Device.EVENT_CONNECTION, self._opened)
+        if isinstance(self.key_store, FileKeyStore):
+            self.key_store.on_update = self._keys_made
         self.peer.host = self
         self._is_up = True
         self._changed.set()
@@ -146,7 +156,7 @@ class HostedPeer:
 
     async def forget_bonds(self) -> None:
         """The mower has been reset: it knows nobody."""
-        self.key_store.all_keys.clear()
+        await self.key_store.delete_all()
 
     def _drop_all(self) -> None:
         for handle in list(self._device.connections):
@@ -235,6 +245,11 @@ class HostedPeer:
 
     def _paired(self, connection: Connection, keys: PairingKeys) -> None:
         connection.authenticated = _is_authenticated(keys)
+
+    def _keys_made(self, central: str, keys: PairingKeys) -> None:
+        for session in self.sessions.values():
+            if str(session.connection.peer_address) == central:
+                self._paired(session.connection, keys)
 
     def _encrypted(self, connection: Connection) -> None:
         """Stock: every encrypted link counts as authenticated, so Just Works opens everything."""

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from bumble.device import Device
 from bumble.hci import Address
 from bumble.host import Host
+from bumble.keys import MemoryKeyStore
 from bumble.transport import open_transport
 
 from core.domain.errors import AdapterOffError
@@ -23,9 +24,13 @@ REMOTE_ADDRESS = "F0:00:00:00:01:01"
 
 @asynccontextmanager
 async def open_remote_adapter(
-    spec: RadioSpec, *, name: str = "virtual0", address: str = REMOTE_ADDRESS
+    spec: RadioSpec,
+    *,
+    name: str = "virtual0",
+    address: str = REMOTE_ADDRESS,
+    key_store: MemoryKeyStore | None = None,
 ) -> AsyncIterator[VirtualBackend]:
-    """AdapterOffError when nobody serves a radio there. When the server dies the adapter is off for good, and its
+    """Bonds are kept in `key_store`, or end with the adapter. AdapterOffError when nobody serves a radio there. When the server dies the adapter is off for good, and its
     connections end at once."""
     text = f"unix-client:{spec.path}" if spec.path else f"tcp-client:{spec.host}:{spec.port}"
     try:
@@ -35,7 +40,7 @@ async def open_remote_adapter(
         raise AdapterOffError(f"nobody serves a radio at {spec}") from err
     try:
         host = Host(transport.source, transport.sink)
-        adapter = VirtualAdapter(name, Device(name=name, address=Address(address), host=host))
+        adapter = VirtualAdapter(name, Device(name=name, address=Address(address), host=host), key_store=key_store)
         try:
             async with asyncio.timeout(OPEN_DEADLINE_S):
                 await adapter.open()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edge_agent.virtual_radio.air import VirtualAir
+from edge_agent.virtual_radio.peer_host import HostedPeer
 from edge_agent.virtual_radio.radio_server import RadioServer
 from edge_agent.virtual_radio.radio_spec import RadioSpec
 from integrations.husqvarna_ble.emulator import make_emulated_peer
@@ -18,13 +20,20 @@ ADDRESS = "C0:00:00:00:00:01"
 PIN = "4711"
 
 
+@dataclass(frozen=True, slots=True)
+class Radio:
+    """A virtual radio with one mower on it. `setting` is how a box names it."""
+
+    setting: str
+    mower: HostedPeer
+
+
 @pytest.fixture
-async def radio(tmp_path: Path) -> AsyncIterator[str]:
-    """A virtual radio with one mower; how a box names it."""
+async def radio(tmp_path: Path) -> AsyncIterator[Radio]:
     spec = RadioSpec(path=str(tmp_path / "radio"))
     async with VirtualAir(supervision_s=1.0) as air, RadioServer(air.link, spec):
-        await air.add_peer(make_emulated_peer(ADDRESS, {"pin": PIN, "time_scale": "30"}))
-        yield f"virtual:unix:{spec.path}"
+        mower = await air.add_peer(make_emulated_peer(ADDRESS, {"pin": PIN, "time_scale": "30"}))
+        yield Radio(f"virtual:unix:{spec.path}", mower)
 
 
 async def offer(person: Person) -> dict[str, Any]:
@@ -46,8 +55,8 @@ async def answer(person: Person, flow_id: str, **values: Any) -> dict[str, Any]:
     return dict(await until(look))
 
 
-async def test_from_the_first_advertisement_to_a_mow(radio: str, tmp_path: Path) -> None:
-    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio,))) as box:
+async def test_from_the_first_advertisement_to_a_mow(radio: Radio, tmp_path: Path) -> None:
+    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio.setting,))) as box:
         person = await box.person().register()
         flow = await offer(person)
         assert (flow["domain"], flow["source"], flow["result"]["step_id"]) == ("husqvarna_ble", "discovery", "confirm")
@@ -78,16 +87,22 @@ async def test_from_the_first_advertisement_to_a_mow(radio: str, tmp_path: Path)
         taken_back = await person.ask("POST", "/box/bluetooth/release", {"minutes": 0})
         assert taken_back["released_for_s"] == 0
 
-    # The virtual adapter keeps its bonds in memory, so the next life of the box has lost them: as after a mower's reset.
-    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio,))) as box:
+    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio.setting,))) as box:
+        person = await box.person().sign_in()
+        again = await person.mower("305")  # online: the bond has outlived the box
+        assert again["mower_id"] == mower["mower_id"]
+        assert (await person.ask("GET", "/config/flows"))["items"] == []
+
+    await radio.mower.forget_bonds()
+    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio.setting,))) as box:
         person = await box.person().sign_in()
 
         async def asked_again() -> dict[str, Any] | None:
             found = (await person.ask("GET", "/config/flows"))["items"]
             return next((view for view in found if view["source"] == "reauth"), None)
 
-        again = dict(await until(asked_again))
-        assert again["domain"] == "husqvarna_ble"
+        reauth = dict(await until(asked_again))
+        assert reauth["domain"] == "husqvarna_ble"
         (entry,) = await person.entries()
         assert (entry["state"], entry["reason_code"]) == ("auth_failed", "auth-failed")
         assert [m["mower_id"] for m in (await person.ask("GET", "/fleet/mowers"))["items"]] == [mower["mower_id"]]
@@ -101,3 +116,13 @@ async def test_a_box_without_a_radio_says_so(tmp_path: Path) -> None:
         assert refused["code"] == "bluetooth-adapter-off"
         viewer = await person.make_member("otto", "viewer")
         await viewer.ask("GET", "/box/bluetooth", status=403)
+
+
+async def test_a_damaged_list_of_bonds_is_in_the_boxs_status(radio: Radio, tmp_path: Path) -> None:
+    folder = tmp_path / "box"
+    folder.mkdir()
+    (folder / "bonds.json").write_bytes(b"{")
+    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio.setting,))) as box:
+        person = await box.person().register()
+        problems = (await person.ask("GET", "/box/status"))["problems"]
+        assert any("bonds.json" in problem and "paired anew" in problem for problem in problems)

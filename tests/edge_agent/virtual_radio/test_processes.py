@@ -15,9 +15,10 @@ from bleak import BleakClient, BleakScanner
 from bleak.exc import BleakBluetoothNotAvailableError
 
 from core.domain.clock import SystemClock
-from core.domain.errors import AdapterOffError, InvalidInputError, NotFoundError
+from core.domain.errors import AdapterOffError, BondLostError, InvalidInputError, NotFoundError
 from edge_agent.bluetooth.adapters import open_adapters
 from edge_agent.bluetooth.bond_book import BondBook
+from edge_agent.bluetooth.opening import open_bluetooth
 from edge_agent.bluetooth.service import BluetoothService
 from edge_agent.virtual_radio.air import VirtualAir
 from edge_agent.virtual_radio.backend import VirtualBackend
@@ -30,12 +31,12 @@ from tests.edge_agent.virtual_radio.echo_mower import ADDRESS, COMMAND, NAME, Ec
 
 FREE = RadioSpec()
 CHILD = """
-import asyncio, signal, sys
+import asyncio, pathlib, signal, sys
 from edge_agent.virtual_radio import emulation
 from tests.edge_agent.virtual_radio.echo_mower import EchoMower
 emulation.make_peer = lambda domain, address, options: EchoMower(address, security="encrypted")
 asyncio.run(emulation.run_emulation("echo", radio=sys.argv[1], control="tcp::0", addresses=[], options={},
-    say=lambda text: print(text, flush=True)))
+    keys=pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None, say=lambda text: print(text, flush=True)))
 """
 
 
@@ -126,10 +127,10 @@ async def test_faults_from_outside(served: tuple[VirtualAir, RadioServer]) -> No
 
 
 @asynccontextmanager
-async def emulator(radio: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, RadioSpec]]:
+async def emulator(radio: str, *more: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, RadioSpec]]:
     root = Path(__file__).parents[3]
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, radio, cwd=root, stdout=asyncio.subprocess.PIPE, env={**os.environ}
+        sys.executable, "-c", CHILD, radio, *more, cwd=root, stdout=asyncio.subprocess.PIPE, env={**os.environ}
     )
     try:
         assert child.stdout is not None
@@ -173,6 +174,26 @@ async def test_the_boxs_service_over_the_radio_of_another_process(tmp_path: Path
                 await connection.write(COMMAND, b"x")
             async with bluetooth.connect(ADDRESS, bond="existing", deadline_s=20) as connection:
                 assert await connection.read(NAME) == b"Echo"
+
+
+async def test_box_and_mower_start_again_and_need_no_pairing(tmp_path: Path) -> None:
+    keys, wanted = str(tmp_path / "mower.json"), [f"virtual:unix:{tmp_path}/radio.sock"]
+    for life in range(2):
+        async with (
+            emulator(wanted[0].removeprefix("virtual:"), keys),
+            open_bluetooth(wanted, tmp_path / "box", SystemClock()) as bluetooth,
+        ):
+            assert bluetooth is not None
+            async with bluetooth.connect(ADDRESS, bond="existing" if life else "pair", deadline_s=20) as connection:
+                await connection.write(COMMAND, b"x")
+    async with (
+        emulator(wanted[0].removeprefix("virtual:")),
+        open_bluetooth(wanted, tmp_path / "box", SystemClock()) as box,
+    ):
+        assert box is not None
+        with pytest.raises(BondLostError):  # a mower that remembers nobody
+            async with box.connect(ADDRESS, bond="existing", deadline_s=20):
+                pass
 
 
 async def test_nobody_serves_a_radio(tmp_path: Path) -> None:
