@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -34,16 +34,40 @@ class AdapterCare(Protocol):
         ...
 
 
+class SlotMeter(Protocol):
+    """An adapter that says itself how many connections it can carry: a proxy, which others may be using too."""
+
+    @property
+    def limit(self) -> int:
+        """Connections at the same time."""
+        ...
+
+    def left(self, ours: Collection[str]) -> int:
+        """How many more fit, beside the addresses in `ours`, which are taken by this box or about to be."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BluetoothAdapter:
     """A real adapter has no backend classes: bleak's own are taken, with `name` as BlueZ knows it (hci0).
 
+    `name` stays the same for as long as the adapter holds its bonds; `title` is what people call it.
     `scanning`: active by default, because many mowers put their name in the scan response and BlueZ offers
     passive scans only as an experiment.
     """
 
     name: str
+    title: str | None = None
     slots: int = SLOTS
+    meter: SlotMeter | None = None
+    """Says how many slots there are, in place of `slots`."""
+    can_connect: bool = True
+    """False: it hears only. Never a path to a mower."""
+    can_pair: bool = True
+    takes_passkey: bool = True
+    """Whether a passkey can be given while pairing."""
+    is_bond_resumed_on_demand: bool = False
+    """The link to a bonded peer is encrypted only when it is told to; `pair` does that with the bond that is there."""
     client: type[BaseBleakClient] | None = None
     scanner: type[BaseBleakScanner] | None = None
     scanning: Literal["active", "passive"] = "active"

@@ -12,10 +12,18 @@ from bleak import BleakClient
 from bleak.exc import BleakError
 
 from core.domain.clock import Clock
-from core.domain.errors import AdapterOffError, BluetoothError, BondLostError, NoFreeSlotError, OutOfRangeError
+from core.domain.errors import (
+    AdapterOffError,
+    BluetoothError,
+    BondLostError,
+    NoFreeSlotError,
+    NotInPairingModeError,
+    OutOfRangeError,
+)
+from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.bond_book import BondBook
 from edge_agent.bluetooth.connection import BleakConnection
-from edge_agent.bluetooth.failures import Attempt, Bond, translate
+from edge_agent.bluetooth.failures import Attempt, translate
 from edge_agent.bluetooth.path_choice import choose_path, is_in_reach
 from edge_agent.bluetooth.sightings import Path, Sightings
 from edge_agent.bluetooth.slots import ASK_AGAIN_S, Asked, Holding, SlotQueue, Waiter
@@ -31,6 +39,14 @@ PAUSE_S = 0.25
 """Between attempts, doubled each time; BlueZ needs it to clean up behind a failed one."""
 NEAR_DBM = -80
 """A peer that was heard this strongly and does not answer is busy rather than away."""
+PASSIVE_HINT = (
+    "Only a passive Bluetooth proxy hears the mower. Set `active: true` under `bluetooth_proxy` in that proxy's ESPHome "
+    "configuration, or move an adapter or an active proxy closer."
+)
+BOND_HINT = (
+    "A bond belongs to the adapter or proxy that made it, and a proxy pairs without passkeys only. Move the mower near "
+    "the one that it was paired over, or pair it again where it is now."
+)
 FAILURES = (BleakError, TimeoutError, OSError, EOFError)
 
 
@@ -77,22 +93,28 @@ class Connector:
         """A connection, or the failure of the last attempt. Retries what another try can help, on other paths first."""
         address, bond = asked.address, asked.bond
         failed: set[str] = set()
+        lost: set[str] = set()
         failure: BluetoothError | None = None
         for count in range(ATTEMPTS):
             if count and failure is not None and not await _rest(PAUSE_S * 2**count, deadline_at):
                 raise failure
             try:
-                station, path = await self._wait_for_path(asked, failed, deadline_at)
+                station, path = await self._wait_for_path(asked, failed, lost, deadline_at)
             except (OutOfRangeError, NoFreeSlotError) as err:
                 raise failure or err from err
             try:
                 return await self._try(asked, station, path, deadline_at)
-            except BondLostError as err:
-                if bond != "pair" or count == ATTEMPTS - 1:
-                    raise
-                # A person wants to pair anew: the old half of a bond is in the way.
-                await self._forget_on(station, path)
+            except (BondLostError, NotInPairingModeError) as err:
                 failure = err
+                if count == ATTEMPTS - 1:
+                    raise
+                if bond == "existing" and self._is_bonded_elsewhere(asked, {*lost, path.source}):
+                    lost.add(path.source)
+                elif bond == "pair" and self._is_stale(err, station, address):
+                    # A person wants to pair anew: the old half of a bond is in the way.
+                    await self._forget_on(station, path)
+                else:
+                    raise
             except BluetoothError as err:
                 if not err.retryable:
                     raise
@@ -117,7 +139,7 @@ class Connector:
         try:
             await _hang_up(opened.client)
         finally:
-            self._free(opened.station)
+            self._free(opened.station, opened.connection.address)
             opened.closed.set()
 
     async def forget(self, address: str) -> None:
@@ -128,6 +150,12 @@ class Connector:
                 await self._forget_on(station, path)
         await self._bonds.remove(address)
 
+    def _is_stale(self, err: BluetoothError, station: Station, address: str) -> bool:
+        """Whether an old half of a bond is why it did not pair. A proxy says no more than that it did not."""
+        if isinstance(err, BondLostError):
+            return True
+        return station.adapter.is_bond_resumed_on_demand and station.name in self._bonds.sources(address)
+
     async def _forget_on(self, station: Station, path: Path) -> None:
         client = station.adapter.make_client(path.device, lambda: None, HANG_UP_DEADLINE_S)
         with contextlib.suppress(*FAILURES):
@@ -135,22 +163,24 @@ class Connector:
                 await client.unpair()
         await self._bonds.remove(path.device.address.upper(), station.name)
 
-    async def _wait_for_path(self, asked: Asked, failed: set[str], deadline_at: float) -> tuple[Station, Path]:
+    async def _wait_for_path(
+        self, asked: Asked, failed: set[str], lost: set[str], deadline_at: float
+    ) -> tuple[Station, Path]:
         """A path with a slot that is ours from now on."""
         loop = asyncio.get_running_loop()
         with self._queue.waiting(asked) as waiter:
             while True:
                 self._check_allowed(asked.address)
-                paths = self._paths(asked.address, asked.bond)
+                paths = self._paths(asked, lost)
                 waiter.event.clear()
                 again_at = deadline_at
                 if is_in_reach(paths):
                     path = self._free_path(waiter, paths, failed)
                     if path is not None:
                         station = self._stations[path.source]
-                        station.slots_used += 1
+                        station.held.add(asked.address)
                         return station, path
-                    self._queue.ask(waiter, {path.source for path in paths if path.source in self._stations})
+                    self._queue.ask(waiter, {path.source for path in paths})
                     again_at = min(deadline_at, loop.time() + ASK_AGAIN_S)
                 try:
                     async with asyncio.timeout_at(again_at):
@@ -168,18 +198,36 @@ class Connector:
         last = self._last_source.get(waiter.asked.address)
         return choose_path(paths, last_source=last, free=free, failed=failed)
 
-    def _paths(self, address: str, bond: Bond) -> list[Path]:
-        paths = self._sightings.paths(address, self._clock.monotonic())
-        if bond != "existing":
+    def _paths(self, asked: Asked, lost: set[str]) -> list[Path]:
+        """The paths that may be taken: none over what only listens, none without what is needed of it."""
+        paths = [path for path in self._heard_by(asked.address) if self._adapter(path).can_connect]
+        if asked.bond == "pair":
+            has_passkey = asked.passkey is not None
+            return [path for path in paths if _pairs(self._adapter(path), has_passkey=has_passkey)]
+        if asked.bond == "none":
             return paths
-        holders = self._bonds.sources(address)
+        holders = self._bonds.sources(asked.address)
         if not holders:
-            raise BondLostError(f"this box has no bond with {address}")
-        return [path for path in paths if path.source in holders]
+            raise BondLostError(f"this box has no bond with {asked.address}")
+        return [path for path in paths if path.source in holders - lost]
+
+    def _heard_by(self, address: str) -> list[Path]:
+        paths = self._sightings.paths(address, self._clock.monotonic())
+        return [path for path in paths if path.source in self._stations]
+
+    def _adapter(self, path: Path) -> BluetoothAdapter:
+        return self._stations[path.source].adapter
+
+    def _is_bonded_elsewhere(self, asked: Asked, lost: set[str]) -> bool:
+        """Whether a path that is there now holds another bond; one that is away is not waited for."""
+        return bool(self._paths(asked, lost))
 
     def _why_no_path(self, address: str, paths: list[Path]) -> BluetoothError:
         if is_in_reach(paths):
             return NoFreeSlotError(f"no adapter that hears {address} has a free connection")
+        others = self._heard_by(address)
+        if not paths and is_in_reach(others):
+            return _why_unfit(address, [self._adapter(path) for path in others])
         if paths:
             return OutOfRangeError(f"{address} is heard with {paths[0].rssi_dbm} dBm only")
         if self._stations and not any(station.scan.is_up for station in self._stations.values()):
@@ -202,6 +250,8 @@ class Connector:
                 self._check_allowed(address)
                 async with asyncio.timeout(ATTEMPT_DEADLINE_S):
                     await client.connect()
+                    if bond == "existing" and station.adapter.is_bond_resumed_on_demand:
+                        await client.pair()
                 if bond == "pair":
                     attempt = Attempt(address=address, bond=bond, stage="pair", has_passkey=passkey is not None)
                     await self._pair(client, station, address, passkey)
@@ -209,7 +259,7 @@ class Connector:
             try:
                 await _hang_up(client)
             finally:
-                self._free(station)
+                self._free(station, address)
             if isinstance(err, FAILURES):
                 raise translate(err, attempt) from err
             raise
@@ -225,9 +275,23 @@ class Connector:
             await client.pair()
         await self._bonds.add(address, station.name)
 
-    def _free(self, station: Station) -> None:
-        station.slots_used -= 1
+    def _free(self, station: Station, address: str) -> None:
+        station.held.discard(address)
         self.wake()
+
+
+def _pairs(adapter: BluetoothAdapter, *, has_passkey: bool) -> bool:
+    return adapter.can_pair and (adapter.takes_passkey or not has_passkey)
+
+
+def _why_unfit(address: str, adapters: list[BluetoothAdapter]) -> BluetoothError:
+    """The peer is heard well, by nothing that could do what is asked."""
+    names = ", ".join(adapter.title or adapter.name for adapter in adapters)
+    if not any(adapter.can_connect for adapter in adapters):
+        return OutOfRangeError(f"{address} is heard only by what cannot connect: {names}", hint=PASSIVE_HINT)
+    return OutOfRangeError(
+        f"{address} is heard only over other ways than the one that is needed: {names}", hint=BOND_HINT
+    )
 
 
 async def _hang_up(client: BleakClient) -> None:

@@ -35,12 +35,18 @@ Bond = Literal["none", "existing", "pair"]
 NEEDS_BOND = (0x05, 0x08, 0x0F)
 """ATT: insufficient authentication, authorization, encryption."""
 KEY_MISSING = ("key-missing", "PIN or Key Missing", "MIC Failure")
-SLOTS = ("connection slot", "No backend", "ESP_GATT_CONN_FAIL_ESTABLISH", "le-connection-concurrent-connection-limit")
+SLOTS = ("connection slot", "No backend", "le-connection-concurrent-connection-limit")
+PAIRING = ("Pairing failed",)
+"""A proxy's word for a bond that was not made, or could not be taken up again."""
 TRANSIENT_HINT = (
     "The radio was disturbed. If it happens often: use a network cable or 5 GHz Wi-Fi on the box, or a USB Bluetooth "
     "dongle on an extension lead."
 )
-TRANSIENT = ("le-connection-abort-by-local", "br-connection-canceled", "InProgress", "0x3E", "FAILED_TO_BE_ESTABLISHED")
+TRANSIENT = (
+    *("le-connection-abort-by-local", "br-connection-canceled", "InProgress", "0x3E", "FAILED_TO_BE_ESTABLISHED"),
+    *("ESP_GATT_CONN_FAIL_ESTABLISH", "ESP_GATT_CONN_TERMINATE_LOCAL_HOST", "ESP_GATT_CONN_CONN_CANCEL"),
+    *("ESP_GATT_ERROR", "ESP_GATT_CONN_L2C_FAILURE", "ESP_GATT_CONN_LMP_TIMEOUT"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,8 @@ def translate(err: Exception, attempt: Attempt) -> IntegrationError:
             return _of_dbus(err, attempt)
         case BleakDeviceNotFoundError():
             return OutOfRangeError(f"{where} is not heard")
+        case TimeoutError() if any(part in text for part in SLOTS):
+            return NoFreeSlotError(f"{where}: {text}")
         case TimeoutError():
             return _of_timeout(attempt)
         case BleakError():
@@ -117,6 +125,9 @@ def _of_text(text: str, attempt: Attempt) -> IntegrationError:
         return BondLostError(f"{where} no longer knows this box")
     if any(part in text for part in SLOTS):
         return NoFreeSlotError(f"{where}: {text}")
+    if any(part in text for part in PAIRING):
+        kind = NotInPairingModeError if attempt.stage == "pair" else BondLostError
+        return kind(f"{where}: {text}")
     if any(part in text for part in TRANSIENT):
         return BluetoothError(f"{where}: {text}", hint=TRANSIENT_HINT)
     if attempt.stage == "talk":

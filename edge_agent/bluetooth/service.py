@@ -18,7 +18,7 @@ from bleak.backends.device import BLEDevice
 from bleak.backends.scanner import AdvertisementData
 
 from core.domain.clock import Clock
-from core.domain.errors import BluetoothError, PeerBusyError
+from core.domain.errors import BluetoothError, ConflictError, PeerBusyError
 from core.platform.bluetooth import Advertisement, GattConnection, Undo, never
 from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.bond_book import BondBook
@@ -56,13 +56,14 @@ class BluetoothService:
         self._open: dict[str, Opened] = {}
         self._released: dict[str | None, float] = {}
         self._group = asyncio.TaskGroup()
+        self._scans: dict[str, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self._bonds.load)
         await self._group.__aenter__()
         for station in self._stations.values():
-            self._tasks.append(self._group.create_task(station.scan.run(), name=f"bluetooth scan {station.name}"))
+            self._start(station)
         self._tasks.append(self._group.create_task(self._expire(), name="bluetooth expiry"))
         return self
 
@@ -71,11 +72,39 @@ class BluetoothService:
     ) -> None:
         for opened in list(self._open.values()):
             await self._connector.close(opened)
-        for task in self._tasks:
+        for task in (*self._scans.values(), *self._tasks):
             task.cancel()
         # The group learns of a cancellation, which may be its own doing; other failures are not its to wrap.
         is_cancelled = isinstance(err, asyncio.CancelledError)
         await self._group.__aexit__(*((kind, err, trace) if is_cancelled else (None, None, None)))
+
+    def add_adapter(self, adapter: BluetoothAdapter) -> None:
+        """One more, from now on. ConflictError when one of that name is here."""
+        if adapter.name in self._stations:
+            raise ConflictError(f"{adapter.name} is here already")
+        station = self._stations[adapter.name] = Station(adapter, self._heard, self._down)
+        self._start(station)
+
+    async def remove_adapter(self, name: str) -> None:
+        """It is gone, with all that it heard and every handle that belonged to it. Its connections have ended or
+        end by themselves; whoever held one looks for another path. Idempotent."""
+        scan = self._scans.pop(name, None)
+        if scan is None:
+            return
+        del self._stations[name]
+        self._sightings.drop_source(name)
+        self._connector.wake()
+        scan.cancel()
+        await asyncio.wait({scan})
+
+    def slots_changed(self) -> None:
+        """An adapter says that it has another number of connections free."""
+        self._connector.wake()
+
+    def title_of(self, source: str) -> str:
+        """What people call an adapter."""
+        station = self._stations.get(source)
+        return source if station is None else station.adapter.title or source
 
     def latest(self, address: str) -> Advertisement | None:
         """The newest advertisement of a peer that is near."""
@@ -190,6 +219,8 @@ class BluetoothService:
             )
 
     def _heard(self, source: str, device: BLEDevice, data: AdvertisementData) -> None:
+        if source not in self._stations:
+            return  # a last word of an adapter that is gone
         advertisement = self._sightings.hear(source, device, data, self._clock.monotonic())
         self._connector.heard(advertisement.address)
         for token, (address, callback) in list(self._listeners.items()):
@@ -208,6 +239,10 @@ class BluetoothService:
             if opened.station is station:
                 opened.connection.break_off()
         station.scan.restart()
+
+    def _start(self, station: Station) -> None:
+        scan = station.scan.run()
+        self._scans[station.name] = self._group.create_task(scan, name=f"bluetooth scan {station.name}")
 
     def _down(self, source: str) -> None:
         self._sightings.drop_source(source)

@@ -30,6 +30,7 @@ class Path:
     device: BLEDevice
     rssi_dbm: int
     seen_at: float
+    is_connectable: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,16 +42,19 @@ class Peer:
     service_uuids: tuple[str, ...] = ()
     manufacturer_data: Mapping[int, bytes] = field(default_factory=dict)
     service_data: Mapping[str, bytes] = field(default_factory=dict)
-    is_connectable: bool = True
     paths: dict[str, Path] = field(default_factory=dict)
     seen_at: float = 0.0
     interval_s: float = 1.0
     """How long it is silent at most in normal life; learnt, so that slow advertisers are not called gone."""
 
+    def fresh(self) -> list[Path]:
+        """The sources that hear it now."""
+        return [path for path in self.paths.values() if path.seen_at >= self.seen_at - FRESH_S]
+
     def best(self) -> Path:
-        """The strongest of the sources that are fresh."""
-        fresh = [path for path in self.paths.values() if path.seen_at >= self.seen_at - FRESH_S]
-        return max(fresh, key=lambda path: path.rssi_dbm)
+        """The strongest of the fresh sources; those that could connect come first, for nothing is gained by a
+        listener that only hears."""
+        return max(self.fresh(), key=lambda path: (path.is_connectable, path.rssi_dbm))
 
     def gone_after_s(self) -> float:
         """Silence after which it is gone."""
@@ -66,7 +70,7 @@ class Peer:
             service_uuids=self.service_uuids,
             manufacturer_data=self.manufacturer_data,
             service_data=self.service_data,
-            is_connectable=self.is_connectable,
+            is_connectable=best.is_connectable,
             source=best.source,
             seen_at=self.seen_at,
         )
@@ -95,9 +99,10 @@ class Sightings:
         peer.service_uuids = tuple(dict.fromkeys((*peer.service_uuids, *map(str.lower, data.service_uuids))))
         peer.manufacturer_data = {**peer.manufacturer_data, **data.manufacturer_data}
         peer.service_data = {**peer.service_data, **data.service_data}
-        peer.is_connectable = _is_connectable(data)
         peer.seen_at = now
-        peer.paths[source] = Path(source=source, device=device, rssi_dbm=data.rssi, seen_at=now)
+        peer.paths[source] = Path(
+            source=source, device=device, rssi_dbm=data.rssi, seen_at=now, is_connectable=_is_connectable(data)
+        )
         return peer.advertisement()
 
     def latest(self, address: str, now: float) -> Advertisement | None:
@@ -114,8 +119,7 @@ class Sightings:
         peer = self._peers.get(address.upper())
         if peer is None or self._is_gone(peer, now):
             return []
-        fresh = [path for path in peer.paths.values() if path.seen_at >= peer.seen_at - FRESH_S]
-        return sorted(fresh, key=lambda path: -path.rssi_dbm)
+        return sorted(peer.fresh(), key=lambda path: -path.rssi_dbm)
 
     def keep(self, address: str, now: float) -> None:
         """It is connected, so it is here although it does not advertise."""
@@ -132,6 +136,8 @@ class Sightings:
             peer.paths.pop(source, None)
             if not peer.paths:
                 del self._peers[peer.address]
+            else:  # what is left may be older than the one that went
+                peer.seen_at = max(path.seen_at for path in peer.paths.values())
 
     def expire(self, now: float) -> list[str]:
         """Forgets who is gone; their addresses."""

@@ -23,6 +23,8 @@ class StationStatus:
     """Why it does not scan."""
     slots: int
     slots_used: int
+    title: str | None = None
+    can_connect: bool = True
 
 
 class Station:
@@ -36,7 +38,8 @@ class Station:
     ) -> None:
         self.adapter = adapter
         self.name = adapter.name
-        self.slots_used = 0
+        self.held: set[str] = set()
+        """Addresses that are connected over it, or about to be."""
         self.connecting = asyncio.Lock()
         """BlueZ aborts one of two connects at the same time; so do the proxies."""
         self.scan = Scan(
@@ -48,14 +51,24 @@ class Station:
     @property
     def has_slot(self) -> bool:
         """Whether one more connection fits."""
-        return self.slots_used < self.adapter.slots
+        return self.adapter.can_connect and self.slots_left > 0
+
+    @property
+    def slots_left(self) -> int:
+        """How many more connections it can carry."""
+        meter = self.adapter.meter
+        return self.adapter.slots - len(self.held) if meter is None else meter.left(self.held)
 
     def status(self) -> StationStatus:
         """For the API and diagnostics."""
+        meter = self.adapter.meter
+        slots = self.adapter.slots if meter is None else meter.limit
         return StationStatus(
             name=self.name,
             is_scanning=self.scan.is_up,
             reason=self.scan.why,
-            slots=self.adapter.slots,
-            slots_used=self.slots_used,
+            slots=slots,
+            slots_used=slots - self.slots_left,
+            title=self.adapter.title,
+            can_connect=self.adapter.can_connect,
         )

@@ -17,6 +17,7 @@ import integrations
 from core.settings.log import is_secret_name
 
 SECRET = "s3cret-value"
+OURS = frozenset(root.__name__ for root in (core, cloud_relay, edge_agent, integrations))
 HARMLESS = frozenset(
     {"must_change_password", "token_id", "token_type", "token_expires_at", "is_secret", "tokens", "secrets"}
 )
@@ -31,7 +32,7 @@ def values() -> Iterator[type[Any]]:
             if found.name.endswith("__main__"):
                 continue
             for kind in vars(importlib.import_module(found.name)).values():
-                if isinstance(kind, type) and kind not in seen:
+                if isinstance(kind, type) and kind not in seen and kind.__module__.split(".")[0] in OURS:
                     seen.add(kind)
                     if issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind):
                         yield kind

@@ -1,0 +1,1 @@
+"""ESPHome Bluetooth proxies: radios elsewhere in the house that the box uses over the network."""
