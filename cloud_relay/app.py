@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
@@ -48,6 +49,8 @@ from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, UserId
 from core.storage.data_folder import open_data_folder
 from core.storage.sqlite_store import SqliteTelemetryStore
+from core.storage.thinning_metrics import ThinningMetrics
+from core.storage.thinning_rounds import BUDGET_S, EVERY_S, ThinningRounds
 from core.web.application import build_application
 from core.web.drive_desk import DrivingDesk
 from core.web.host_routes import HostInfo
@@ -164,6 +167,13 @@ class Relay:
             wait_for_broker=broker.wait_ready,
             on_connected=self._on_broker_connected,
         )
+        self._thinning = ThinningRounds(
+            thinner=store.thinner,
+            clock=clock,
+            window=settings.thinning_hours,
+            detail=timedelta(days=settings.detail_days),
+            metrics=ThinningMetrics(self._metrics),
+        )
         self._subscribe()
 
     # -- parts
@@ -273,6 +283,7 @@ class Relay:
             Chore(name="old commands", every_s=hour_s, work=self._retain_commands),
             Chore(name="sign-ins", every_s=hour_s, work=self._people.identity.sweep),
             Chore(name="telemetry retention", every_s=600, work=self._retain_telemetry, limit_s=600),
+            Chore(name="thinning", every_s=EVERY_S, work=self._thinning.round, limit_s=2 * BUDGET_S),
         )
 
     async def _retain_commands(self) -> None:

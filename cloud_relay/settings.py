@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from core.domain.errors import Mistake, SettingsError
 from core.settings import validators as v
 from core.settings.shared import HOST_SETTINGS
 from core.settings.table import Setting, read_settings
+from core.telemetry.night_window import NightWindow
 
 SECTION = "relay"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -122,6 +124,12 @@ TABLE: tuple[Setting, ...] = (
         default=(),
         validator=v.words,
     ),
+    Setting(
+        name="detail_days",
+        help="Days that the track is kept in full; older ones are thinned, with the error stated.",
+        default=90,
+        validator=v.integer(7, 3650),
+    ),
     *HOST_SETTINGS,
 )
 
@@ -152,6 +160,10 @@ class RelaySettings:
     log_format: Literal["json", "console"] = "json"
     trusted_proxies: tuple[str, ...] = ()
     metrics_token: str | None = None
+    detail_days: int = 90
+    thinning_from_hour: int = 1
+    thinning_until_hour: int = 5
+    time_zone: str | None = None
 
     def __repr__(self) -> str:
         """Without the secrets."""
@@ -161,6 +173,12 @@ class RelaySettings:
     def relational_url(self) -> str:
         """SQLAlchemy's address of the relational database."""
         return self.database_url or f"sqlite+aiosqlite:///{self.data_dir / 'relay.sqlite3'}"
+
+    @property
+    def thinning_hours(self) -> NightWindow:
+        """When old tracks are thinned."""
+        zone = None if self.time_zone is None else ZoneInfo(self.time_zone)
+        return NightWindow(from_hour=self.thinning_from_hour, until_hour=self.thinning_until_hour, zone=zone)
 
     @property
     def telemetry_path(self) -> Path:

@@ -7,13 +7,13 @@ import random
 import secrets
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
 import aiohttp
 import structlog
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from core.domain.clock import Clock, SystemClock
 from core.domain.commands import CommandResult
@@ -45,6 +45,7 @@ from edge_agent.linking.link_desk import LinkDesk
 from edge_agent.linking.link_store import LinkStore, StoredLink
 from edge_agent.people import People, open_people
 from edge_agent.plugins import Plugins, open_plugins
+from edge_agent.recorder.night_thinning import make_night_thinning
 from edge_agent.recorder.recorder import Recorder
 from edge_agent.recorder.retention import Retention
 from edge_agent.routes import RouteParts, edge_routes
@@ -54,6 +55,7 @@ from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
 from edge_agent.runtime.ticket import Source
 from edge_agent.settings import EdgeSettings
+from edge_agent.telemetry import open_telemetry
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.relay_line import RelayLine
 from edge_agent.uplink.uplink import Uplink
@@ -73,15 +75,7 @@ async def run(settings: EdgeSettings, ending: asyncio.Event) -> None:
         stack.callback(sock.close)
         wall = SystemClock()
         people = await stack.enter_async_context(open_people(settings, wall))
-        store = SqliteTelemetryStore(
-            settings.telemetry_path,
-            clock=wall,
-            is_journal=True,
-            history_retention=timedelta(days=settings.history_days),
-            positions_retention=timedelta(days=settings.positions_days),
-        )
-        await store.open()
-        stack.push_async_callback(store.close)
+        store = await stack.enter_async_context(open_telemetry(settings, wall))
         plugins = await stack.enter_async_context(open_plugins(settings, wall))
         box = _Box(settings, wall, people, plugins, store)
         async with asyncio.TaskGroup() as group:
@@ -106,6 +100,7 @@ class _Box:
         self.people = people
         self.plugins = plugins
         self.store = store
+        self.metrics = CollectorRegistry()
         self.clock = ClockKeeper(
             wall, read_quality=read_kernel_quality, trust="always" if settings.trust_clock else "kernel"
         )
@@ -224,6 +219,7 @@ class _Box:
             "supervisor": self.supervisor.run(),
             "mower keeper": self.keeper.run(),
             "retention": Retention(store=self.store, clock=self.clock).run(),
+            "thinning": make_night_thinning(self.settings, self.store.thinner, self.clock, self.metrics).run(),
             "account": self._follow_account(),
             "sweep": self._sweep(),
             "link desk": self.link_desk.run(),
@@ -393,6 +389,7 @@ class _Box:
             clock=self.clock,
             host=host,
             ready_checks={"people": people.authorizer.ping, "commands": self.commander.wait_ready},
+            registry=self.metrics,
             metrics_token=self.settings.metrics_token,
             on_shutdown=[self.hub.close],
         )

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from zoneinfo import ZoneInfo
 
+from core.domain.errors import SettingsError
 from core.settings import validators as v
 from core.settings.shared import HOST_SETTINGS
 from core.settings.table import Setting, read_settings
+from core.telemetry.night_window import NightWindow
 
 SECTION = "edge"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -68,6 +71,12 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
     Setting(name="positions_days", help="Days that the track is kept.", default=730, validator=v.integer(7, 3650)),
+    Setting(
+        name="detail_days",
+        help="Days that the track is kept in full; older ones are thinned, with the error stated.",
+        default=14,
+        validator=v.integer(7, 3650),
+    ),
     *HOST_SETTINGS,
 )
 
@@ -89,6 +98,10 @@ class EdgeSettings:
     log_level: str = "info"
     log_format: Literal["json", "console"] = "json"
     metrics_token: str | None = None
+    detail_days: int = 14
+    thinning_from_hour: int = 1
+    thinning_until_hour: int = 5
+    time_zone: str | None = None
 
     def __repr__(self) -> str:
         """Without the secrets."""
@@ -108,6 +121,12 @@ class EdgeSettings:
         return self.integrations_dir or self.data_dir / "integrations"
 
     @property
+    def thinning_hours(self) -> NightWindow:
+        """When old tracks are thinned."""
+        zone = None if self.time_zone is None else ZoneInfo(self.time_zone)
+        return NightWindow(from_hour=self.thinning_from_hour, until_hour=self.thinning_until_hour, zone=zone)
+
+    @property
     def telemetry_path(self) -> Path:
         return self.data_dir / "telemetry.sqlite3"
 
@@ -124,4 +143,9 @@ class EdgeSettings:
 
 def load_settings(environ: Mapping[str, str]) -> EdgeSettings:
     """The box's settings; SettingsError lists every mistake."""
-    return EdgeSettings(**read_settings(SECTION, TABLE, environ))
+    settings = EdgeSettings(**read_settings(SECTION, TABLE, environ))
+    if settings.positions_days < settings.detail_days:
+        raise SettingsError.of(
+            "MOWDECK_EDGE_POSITIONS_DAYS", f"must not be less than detail_days ({settings.detail_days})"
+        )
+    return settings

@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 SLOW = {
     "cloud_relay/test_driving.py",
     "cloud_relay/test_revoked_while_waiting.py",
+    "core/storage/test_sqlite_thinning_long.py",
     "edge_agent/test_app.py",
     "edge_agent/test_bluetooth.py",
     "edge_agent/test_command_line.py",

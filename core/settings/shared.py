@@ -25,4 +25,22 @@ HOST_SETTINGS: tuple[Setting, ...] = (
         validator=v.optional(v.text),
         is_secret=True,
     ),
+    Setting(
+        name="thinning_from_hour",
+        help="Hour of the night from which old tracks are thinned; equal to the other one means always.",
+        default=1,
+        validator=v.integer(0, 23),
+    ),
+    Setting(
+        name="thinning_until_hour",
+        help="Hour at which that ends; it may be on the next day.",
+        default=5,
+        validator=v.integer(0, 23),
+    ),
+    Setting(
+        name="time_zone",
+        help="Time zone of these hours, such as Europe/Berlin; empty means the machine's own.",
+        default="",
+        validator=v.optional(v.time_zone),
+    ),
 )

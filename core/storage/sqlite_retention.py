@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from core.domain.ids import MowerId
 from core.storage.sqlite_directory import numbers_of
+from core.storage.sqlite_thinning import forget_track
 
 BY_MOWER = {"mower_history": "observed_us", "mower_positions": "observed_us", "command_timeline": "at_us"}
 """Tables that age, with the column of their time; (mower_no, time) is indexed in each. Records age by kind."""
@@ -73,6 +74,7 @@ def purge_some(connection: sqlite3.Connection, mower_id: MowerId, most: int) -> 
     numbers = numbers_of(connection, mower_id)
     for number in numbers:
         connection.execute("DELETE FROM mower_latest WHERE mower_no = ?", (number,))
+        forget_track(connection, number)
         for table in BY_MOWER:
             if _delete_oldest(connection, table, number, 2**62, most) >= most:
                 return True

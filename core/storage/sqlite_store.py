@@ -23,6 +23,7 @@ from core.storage.sqlite_ingest import Batch, Ingest
 from core.storage.sqlite_journal import JournalNumbers
 from core.storage.sqlite_recording import Recording, insert_result
 from core.storage.sqlite_records import SqliteRecords
+from core.storage.sqlite_thinning import SqliteTrackThinner, delete_stretches, read_error_mm
 from core.storage.telemetry_store import (
     DirectoryEntry,
     HistoryBin,
@@ -77,6 +78,8 @@ class SqliteTelemetryStore:
         """The box's memory of commands, in the same file."""
         self.records = SqliteRecords(self._database, self._directory, self._numbers, clock)
         """Small documents about mowers, in the same file."""
+        self.thinner = SqliteTrackThinner(self._database)
+        """Thins the track in the same file."""
         for part in (self._directory, self._numbers, self._recording):
             self._database.on_rollback(part.forget)
 
@@ -235,6 +238,11 @@ class SqliteTelemetryStore:
             lambda connection: sqlite_reads.read_positions(connection, account_id, mower_id, start, end, limit)
         )
 
+    async def track_error_m(self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime) -> float:
+        return await self._database.read(
+            lambda connection: read_error_mm(connection, account_id, mower_id, start, end) / 1000
+        )
+
     async def timeline(
         self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, limit: int
     ) -> tuple[Sequence[TimelineRow], Page]:
@@ -251,6 +259,7 @@ class SqliteTelemetryStore:
         if self._retentions["mower_positions"]:
             before_us = to_us(now - self._retentions["mower_positions"])
             await self._database.write(lambda connection: sqlite_retention.delete_blocks(connection, before_us))
+            await self._database.write(lambda connection: delete_stretches(connection, before_us))
         old_us = to_us(now - limits.HISTORY_RETENTION)
         deleted["quarantine"] = await self._database.write(
             lambda connection: sqlite_retention.delete_quarantined(connection, old_us)

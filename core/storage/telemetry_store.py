@@ -167,6 +167,11 @@ class TelemetryStore(Protocol):
     async def positions(
         self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, limit: int
     ) -> tuple[Sequence[PositionRow], Page]: ...
+    async def track_error_m(self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime) -> float:
+        """How far a row that thinning took out of the range may have been from the line that is left; 0.0 where
+        every row is still there. Ask after the rows: then it is true of them."""
+        ...
+
     async def timeline(
         self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, limit: int
     ) -> tuple[Sequence[TimelineRow], Page]: ...

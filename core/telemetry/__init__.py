@@ -1,1 +1,1 @@
-"""Pure rules of storage: what is worth a row, admission, binning, health."""
+"""Pure rules of storage: what is worth a row, admission, binning, thinning."""

@@ -60,12 +60,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
     """The track within `from <= observed_at < to`, every stored row. When `truncated`, ask again with `from` set to
-    `cursor`: rows are never left out in silence."""
+    `cursor`: rows are never left out in silence. An old track is thinned: no row that is gone was farther than
+    `max_error_m` from the line between the rows that were left of it (0 where none is gone)."""
 
     mower_id: MowerId
     start: datetime = msgspec.field(name="from")
     end: datetime = msgspec.field(name="to")
     positions: tuple[PositionRow, ...]
+    max_error_m: float = 0.0
     truncated: bool = False
     cursor: datetime | None = None
 
@@ -183,11 +185,13 @@ class _TelemetryHandlers:
         rows, page = await self._store.positions(
             request.who.account_id, mower_id, start, end, limit=request.query.max_points
         )
+        error_m = await self._store.track_error_m(request.who.account_id, mower_id, start, page.cursor or end)
         return Track(
             mower_id=mower_id,
             start=start,
             end=end,
             positions=tuple(rows),
+            max_error_m=error_m,
             truncated=page.is_truncated,
             cursor=page.cursor,
         )

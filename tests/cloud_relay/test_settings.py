@@ -17,6 +17,7 @@ def fields(environ):
 def test_defaults(tmp_path):
     settings = load_settings({"MOWDECK_RELAY_DATA_DIR": str(tmp_path)})
     assert settings == RelaySettings(data_dir=tmp_path)
+    assert settings.detail_days == 90
     assert settings.relational_url == f"sqlite+aiosqlite:///{tmp_path}/relay.sqlite3"
     assert {s.name for s in TABLE} == set(RelaySettings.__dataclass_fields__)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,10 @@ def test_everything_can_be_set(tmp_path: Path):
         "BLUETOOTH": "hci0, hci1",
         "HISTORY_DAYS": "7",
         "POSITIONS_DAYS": "31",
+        "DETAIL_DAYS": "30",
+        "THINNING_FROM_HOUR": "22",
+        "THINNING_UNTIL_HOUR": "2",
+        "TIME_ZONE": "Europe/Berlin",
         "LOG_LEVEL": "debug",
         "LOG_FORMAT": "console",
         "METRICS_TOKEN": "t0ken",
@@ -54,6 +59,10 @@ def test_everything_can_be_set(tmp_path: Path):
         bluetooth=("hci0", "hci1"),
         history_days=7,
         positions_days=31,
+        detail_days=30,
+        thinning_from_hour=22,
+        thinning_until_hour=2,
+        time_zone="Europe/Berlin",
         log_level="debug",
         log_format="console",
         metrics_token="t0ken",
@@ -63,10 +72,26 @@ def test_everything_can_be_set(tmp_path: Path):
     assert "t0ken" not in repr(settings)
 
 
+def test_the_hours_of_thinning_are_of_the_zone():
+    settings = load_settings({"MOWDECK_EDGE_TIME_ZONE": "Pacific/Auckland"})
+    assert settings.thinning_hours.is_open(datetime(2026, 6, 1, 14, 0, tzinfo=UTC))
+    assert not settings.thinning_hours.is_open(datetime(2026, 6, 1, 2, 0, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(("positions", "detail"), [("20", "21"), ("7", "14")])
+def test_a_track_is_not_gone_before_it_is_thinned(positions: str, detail: str):
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"MOWDECK_EDGE_POSITIONS_DAYS": positions, "MOWDECK_EDGE_DETAIL_DAYS": detail})
+    assert [mistake.field for mistake in caught.value.mistakes] == ["MOWDECK_EDGE_POSITIONS_DAYS"]
+
+
 def test_all_mistakes_are_named_and_no_secret():
     wrong = {
         "MOWDECK_EDGE_LISTEN_PORT": "many",
         "MOWDECK_EDGE_HISTORY_DAYS": "0",
+        "MOWDECK_EDGE_DETAIL_DAYS": "6",
+        "MOWDECK_EDGE_THINNING_UNTIL_HOUR": "24",
+        "MOWDECK_EDGE_TIME_ZONE": "Lawn/Shed",
         "MOWDECK_EDGE_LOG_LEVEL": "loud",
         "MOWDECK_EDGE_METRICS_TOKNE": "t0ken",
     }

@@ -146,6 +146,20 @@ async def test_the_track_is_never_thinned_in_silence(world: World) -> None:
     assert seen == [START + timedelta(seconds=n) for n in range(25)]
 
 
+async def test_a_thinned_track_states_its_error(world: World) -> None:
+    world.clock.advance(3600)
+    await record(world, *(state(START + timedelta(seconds=n), n, blades_on=True) for n in range(700)))
+    whole = await read(world, "positions", Track)
+    assert (len(whole.positions), whole.max_error_m) == (700, 0.0)
+    for number in await world.store.thinner.tracks(world.clock.now()):
+        await world.store.thinner.thin_slice(number, START + timedelta(minutes=5))
+    thinned = await read(world, "positions", Track)
+    assert len(thinned.positions) < 700
+    assert 0.0 < thinned.max_error_m <= 0.051
+    later = await read(world, "positions", Track, **{"from": (START + timedelta(minutes=5)).isoformat()})
+    assert (len(later.positions), later.max_error_m) == (400, 0.0)
+
+
 @pytest.mark.parametrize("max_points", ["0", "20001", "x"])
 async def test_max_points_has_bounds(world: World, max_points: str) -> None:
     response = await world.get("/telemetry/mowers/front/positions", params={"max_points": max_points})
