@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # the library is loaded only where there is an adapter
     from edge_agent.bluetooth.service import BluetoothService
 
 BUILTIN = "integrations"
+ADDRESS = re.compile(r"([0-9A-F]{2}:){5}[0-9A-F]{2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,12 @@ class Plugins:
     def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
         """The integrations that a Bluetooth peer may belong to."""
         return () if self.finder is None else self.finder.discovery.domains_of(advertisement)
+
+
+def _addresses_of(entries: ConfigEntries) -> set[str]:
+    """The Bluetooth addresses that entries own, whatever they call them."""
+    values = [value for record in entries.records() for value in record.data.values()]
+    return {value.upper() for value in values if isinstance(value, str) and ADDRESS.fullmatch(value.upper())}
 
 
 @asynccontextmanager
@@ -83,6 +91,7 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
                 from edge_agent.bluetooth.finder import Finder
 
                 finder = Finder(bluetooth, loader.manifests(), flows)
+                await bluetooth.close_stale(_addresses_of(entries))
             yield Plugins(
                 bluetooth=bluetooth, finder=finder, loader=loader, registry=registry, entries=entries, flows=flows
             )

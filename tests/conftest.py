@@ -13,6 +13,7 @@ SLOW = {
     "cloud_relay/test_driving.py",
     "cloud_relay/test_revoked_while_waiting.py",
     "core/storage/test_sqlite_thinning_long.py",
+    "edge_agent/bluez/test_care.py",
     "edge_agent/test_app.py",
     "edge_agent/test_bluetooth.py",
     "edge_agent/test_command_line.py",

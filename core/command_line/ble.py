@@ -77,6 +77,9 @@ def _table(found: dict[str, Any], *, every: bool) -> Table:
     table = Table(
         box=None, pad_edge=False, title=plain(adapters) or "This box has no Bluetooth adapter.", title_justify="left"
     )
+    table.caption = (
+        "\n".join(f"{plain(a['name'])}: {plain(a['advice'])}" for a in found["adapters"] if a.get("advice")) or None
+    )
     for heading in ("signal", "dBm", "mower", "integration", "pairable", "address", "heard by", "seen"):
         table.add_column(heading, no_wrap=True, min_width=ADDRESS_WIDTH if heading == "address" else None)
     for near in found["nearby"]:

@@ -32,7 +32,10 @@ MowdeckError
 │       ├── NotInPairingModeError    the mower does not take a new bond now
 │       ├── PairingRefusedError      the mower (or a person) said no
 │       ├── BondLostError            one side has forgotten the other
-│       └── PeerBusyError            another phone or box is connected to it
+│       ├── PeerBusyError            another phone or box is connected to it
+│       ├── InterferenceError        the connection broke off while it came up: the radio is disturbed
+│       ├── RadioStuckError          the system is still busy with an earlier attempt
+│       └── ServicesChangedError     the mower's services are not those that are remembered of it
 ├── StorageError                 the database
 │   ├── DatabaseNewerError       written by a newer version of Mowdeck
 │   └── StorageFullError         no room left; recording goes on in memory
@@ -258,6 +261,28 @@ class BondLostError(BluetoothError):
 class PeerBusyError(BluetoothError):
     code = "bluetooth-peer-busy"
     hint = "Close the vendor's app on every phone nearby: the mower takes one connection at a time."
+
+
+class InterferenceError(BluetoothError):
+    code = "bluetooth-interference"
+    hint = (
+        "The radio was disturbed; it is tried again by itself. If it happens often: use a network cable or 5 GHz Wi-Fi on "
+        "the box, or a USB Bluetooth dongle on an extension lead."
+    )
+
+
+class RadioStuckError(BluetoothError):
+    code = "bluetooth-stuck"
+    hint = (
+        "The system's Bluetooth is still busy with an earlier attempt. The box clears that and tries again by itself."
+    )
+
+
+class ServicesChangedError(BluetoothError):
+    code = "bluetooth-services-changed"
+    hint = (
+        "The mower is asked for its services anew at the next connection. If it goes on, its firmware may be too new."
+    )
 
 
 class StorageError(MowdeckError):

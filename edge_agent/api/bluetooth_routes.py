@@ -34,13 +34,14 @@ class NearbyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdapterView(msgspec.Struct, frozen=True, kw_only=True):
-    """An adapter or proxy; `reason` says why it does not scan."""
+    """An adapter or proxy; `reason` says why it does not scan, `advice` what disturbs its connects."""
 
     name: str
     is_scanning: bool
     reason: str | None
     slots: int
     slots_used: int
+    advice: str | None
 
 
 class BluetoothView(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +117,7 @@ def _adapter(status: StationStatus) -> AdapterView:
         reason=status.reason,
         slots=status.slots,
         slots_used=status.slots_used,
+        advice=status.advice,
     )
 
 

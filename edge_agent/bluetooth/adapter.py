@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -25,12 +25,51 @@ class PairingAgent(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Aborts:
+    """How often a connection broke off while it came up."""
+
+    count: int = 0
+    is_over: bool = False
+    """It is up (or given up): what ends from now on was not broken off."""
+
+
 class AdapterCare(Protocol):
     """What the system's own Bluetooth service needs beside bleak, on one adapter. Nothing here raises: what cannot be
     done is logged, and the next attempt tells."""
 
     def on_reset(self, callback: Callable[[], None]) -> None:
         """Calls back when that service was started anew: scans, handles and connections of before are dead."""
+        ...
+
+    async def close_stale(self, address: str) -> None:
+        """Ends a connection that was left from a former life of the box."""
+        ...
+
+    async def clear_attempt(self, address: str) -> None:
+        """Ends an attempt that the system is still busy with; a bond is kept. Bounded."""
+        ...
+
+    async def is_bonded(self, address: str) -> bool: ...
+
+    async def remove(self, address: str) -> None:
+        """Forgets a peer: its bond, its services, its handle."""
+        ...
+
+    def watch(self, address: str) -> AbstractContextManager[Aborts]:
+        """Counts inside."""
+        ...
+
+    async def connections(self) -> int | None:
+        """All connections of the adapter, whoever has made them; None is unknown."""
+        ...
+
+    async def power_cycle(self) -> bool:
+        """Off and on again; whether it is on. One that is off stays off."""
+        ...
+
+    async def uses_wifi_24_ghz(self) -> bool | None:
+        """Whether this machine uses Wi-Fi on 2.4 GHz now; None is unknown."""
         ...
 
 

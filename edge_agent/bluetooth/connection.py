@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import structlog
 from bleak import BleakClient
-from bleak.exc import BleakCharacteristicNotFoundError, BleakError
+from bleak.exc import BleakError
 
-from core.domain.errors import BluetoothError, LinkLostError
+from core.domain.errors import IntegrationError, LinkLostError
 from edge_agent.bluetooth.failures import Attempt, Bond, translate
 
 log = structlog.get_logger(__name__)
@@ -23,12 +23,25 @@ CALL_DEADLINE_S = 15.0
 class BleakConnection:
     """Implements `core.platform.bluetooth.GattConnection`."""
 
-    def __init__(self, address: str, client: BleakClient, *, bond: Bond, closed: asyncio.Event) -> None:
+    def __init__(
+        self,
+        address: str,
+        client: BleakClient,
+        *,
+        bond: Bond,
+        closed: asyncio.Event,
+        on_failure: Callable[[IntegrationError], None],
+    ) -> None:
         self.address = address
         self._client = client
-        self._bond: Bond = bond
+        self.bond: Bond = bond
         self._closed = closed
         self._broken = False
+        self._on_failure = on_failure
+        self.was_useful = False
+        """Whether any call has succeeded."""
+        self.has_failed = False
+        """Whether any call was refused."""
 
     @property
     def mtu(self) -> int:
@@ -81,13 +94,15 @@ class BleakConnection:
     async def _call(self) -> AsyncIterator[None]:
         if not self.is_open:
             raise LinkLostError(f"{self.address}: not connected")
-        attempt = Attempt(address=self.address, bond=self._bond, stage="talk")
+        attempt = Attempt(address=self.address, bond=self.bond, stage="talk")
         try:
             async with asyncio.timeout(CALL_DEADLINE_S):
                 yield
-        except BleakCharacteristicNotFoundError as err:
-            raise BluetoothError(f"{self.address} has no characteristic {err.char_specifier}") from err
         except (BleakError, TimeoutError, EOFError, BrokenPipeError) as err:
             if not self.is_open:
                 raise LinkLostError(f"{self.address}: the connection ended") from err
-            raise translate(err, attempt) from err
+            failure = translate(err, attempt)
+            self.has_failed = True
+            self._on_failure(failure)
+            raise failure from err
+        self.was_useful = True

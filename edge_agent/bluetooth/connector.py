@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 from bleak import BleakClient
@@ -16,15 +17,19 @@ from core.domain.errors import (
     AdapterOffError,
     BluetoothError,
     BondLostError,
+    InterferenceError,
     NoFreeSlotError,
     NotInPairingModeError,
     OutOfRangeError,
+    RadioStuckError,
 )
-from edge_agent.bluetooth.adapter import BluetoothAdapter
+from edge_agent.bluetooth.adapter import Aborts, BluetoothAdapter
 from edge_agent.bluetooth.bond_book import BondBook
 from edge_agent.bluetooth.connection import BleakConnection
 from edge_agent.bluetooth.failures import Attempt, translate
+from edge_agent.bluetooth.interference import Outcome
 from edge_agent.bluetooth.path_choice import choose_path, is_in_reach
+from edge_agent.bluetooth.repairs import STUCK_REST_S, Repairs
 from edge_agent.bluetooth.sightings import Path, Sightings
 from edge_agent.bluetooth.slots import ASK_AGAIN_S, Asked, Holding, SlotQueue, Waiter
 from edge_agent.bluetooth.station import Station
@@ -72,12 +77,15 @@ class Connector:
         bonds: BondBook,
         clock: Clock,
         check_allowed: Callable[[str], None],
+        *,
+        stuck_rest_s: float = STUCK_REST_S,
     ) -> None:
         self._stations = stations
         self._sightings = sightings
         self._bonds = bonds
         self._clock = clock
         self._check_allowed = check_allowed
+        self.repairs = Repairs(stations, sightings, bonds, clock, rest_s=stuck_rest_s)
         self._last_source: dict[str, str] = {}
         self._queue = SlotQueue()
 
@@ -95,6 +103,7 @@ class Connector:
         failed: set[str] = set()
         lost: set[str] = set()
         failure: BluetoothError | None = None
+        await self.repairs.prepare(address, bond)
         for count in range(ATTEMPTS):
             if count and failure is not None and not await _rest(PAUSE_S * 2**count, deadline_at):
                 raise failure
@@ -105,16 +114,22 @@ class Connector:
             try:
                 return await self._try(asked, station, path, deadline_at)
             except (BondLostError, NotInPairingModeError) as err:
-                failure = err
-                if count == ATTEMPTS - 1:
-                    raise
-                if bond == "existing" and self._is_bonded_elsewhere(asked, {*lost, path.source}):
+                is_last = count == ATTEMPTS - 1
+                if not is_last and bond == "existing" and self._is_bonded_elsewhere(asked, {*lost, path.source}):
                     lost.add(path.source)
-                elif bond == "pair" and self._is_stale(err, station, address):
+                elif not is_last and bond == "pair" and self._is_stale(err, station, address):
                     # A person wants to pair anew: the old half of a bond is in the way.
-                    await self._forget_on(station, path)
+                    await self.repairs.forget_on(station, address)
                 else:
+                    self.repairs.note_failure(address, err)
                     raise
+                failure = err
+            except RadioStuckError as err:
+                await self.repairs.try_last_resort(station)
+                if isinstance(failure, RadioStuckError):
+                    raise  # it was cleared a moment ago, and clearing it again and again only makes it worse
+                await self.repairs.unstick(address, station, err, deadline_at)
+                failure = err
             except BluetoothError as err:
                 if not err.retryable:
                     raise
@@ -136,32 +151,20 @@ class Connector:
         opened.is_closing = True
         opened.connection.break_off()
         self._queue.let_go(opened.holding)
+        connection = opened.connection
+        if connection.bond != "none" and connection.was_useful and not connection.has_failed:
+            self.repairs.note_good(connection.address)
         try:
             await _hang_up(opened.client)
         finally:
             self._free(opened.station, opened.connection.address)
             opened.closed.set()
 
-    async def forget(self, address: str) -> None:
-        """Drops the bond on every adapter that has heard the peer or is known to hold one."""
-        for path in self._sightings.paths(address, self._clock.monotonic()):
-            station = self._stations.get(path.source)
-            if station is not None:
-                await self._forget_on(station, path)
-        await self._bonds.remove(address)
-
     def _is_stale(self, err: BluetoothError, station: Station, address: str) -> bool:
         """Whether an old half of a bond is why it did not pair. A proxy says no more than that it did not."""
         if isinstance(err, BondLostError):
             return True
         return station.adapter.is_bond_resumed_on_demand and station.name in self._bonds.sources(address)
-
-    async def _forget_on(self, station: Station, path: Path) -> None:
-        client = station.adapter.make_client(path.device, lambda: None, HANG_UP_DEADLINE_S)
-        with contextlib.suppress(*FAILURES):
-            async with asyncio.timeout(HANG_UP_DEADLINE_S):
-                await client.unpair()
-        await self._bonds.remove(path.device.address.upper(), station.name)
 
     async def _wait_for_path(
         self, asked: Asked, failed: set[str], lost: set[str], deadline_at: float
@@ -245,28 +248,48 @@ class Connector:
             has_passkey=passkey is not None,
             is_heard=path.rssi_dbm >= NEAR_DBM,
         )
-        try:
-            async with asyncio.timeout_at(deadline_at), station.connecting:
-                self._check_allowed(address)
-                async with asyncio.timeout(ATTEMPT_DEADLINE_S):
-                    await client.connect()
-                    if bond == "existing" and station.adapter.is_bond_resumed_on_demand:
-                        await client.pair()
-                if bond == "pair":
-                    attempt = Attempt(address=address, bond=bond, stage="pair", has_passkey=passkey is not None)
-                    await self._pair(client, station, address, passkey)
-        except BaseException as err:
+        care = station.adapter.care
+        with care.watch(address) if care is not None else contextlib.nullcontext(Aborts()) as aborts:
             try:
-                await _hang_up(client)
-            finally:
-                self._free(station, address)
-            if isinstance(err, FAILURES):
-                raise translate(err, attempt) from err
-            raise
+                async with asyncio.timeout_at(deadline_at), station.connecting:
+                    self._check_allowed(address)
+                    async with asyncio.timeout(ATTEMPT_DEADLINE_S):
+                        await client.connect()
+                        if bond == "existing" and station.adapter.is_bond_resumed_on_demand:
+                            await client.pair()
+                    aborts.is_over = True
+                    await self._note_radio(station, is_disturbed=aborts.count > 0)
+                    if bond == "pair":
+                        attempt = Attempt(address=address, bond=bond, stage="pair", has_passkey=passkey is not None)
+                        await self._pair(client, station, address, passkey)
+            except BaseException as err:
+                aborts.is_over = True
+                try:
+                    await _hang_up(client)
+                finally:
+                    self._free(station, address)
+                if isinstance(err, FAILURES):
+                    failure = translate(err, replace(attempt, is_broken_off=aborts.count > 0))
+                    if isinstance(failure, InterferenceError):
+                        await self._note_radio(station, is_disturbed=True)
+                    raise failure from err
+                raise
+        station.last_resort.note_good()
+        if client.is_connected:
+            closed.clear()  # bleak also tells of connections that broke off before this one came up
         self._last_source[address] = station.name
-        connection = BleakConnection(address, client, bond=bond, closed=closed)
+        connection = BleakConnection(
+            address, client, bond=bond, closed=closed, on_failure=partial(self.repairs.note_failure, address)
+        )
         holding = self._queue.hold(station.name, asked.on_wanted)
         return Opened(connection=connection, client=client, station=station, holding=holding)
+
+    async def _note_radio(self, station: Station, *, is_disturbed: bool) -> None:
+        care = station.adapter.care
+        if care is not None:
+            has_wifi = await care.uses_wifi_24_ghz()
+            now = self._clock.monotonic()
+            station.interference.note(Outcome(at=now, is_disturbed=is_disturbed, has_wifi=has_wifi))
 
     async def _pair(self, client: BleakClient, station: Station, address: str, passkey: int | None) -> None:
         agent = station.adapter.agent

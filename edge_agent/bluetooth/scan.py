@@ -31,6 +31,8 @@ class Scan:
         self.adapter = adapter
         self.is_up = False
         self.why: str | None = "not started"
+        self.tried = asyncio.Event()
+        """Set once it is known whether it runs."""
         self._on_heard = on_heard
         self._on_down = on_down
         self._heard = asyncio.Event()
@@ -87,12 +89,14 @@ class Scan:
         self._on_heard(device, data)
 
     def _report_up(self) -> None:
+        self.tried.set()
         if not self.is_up:
             self.is_up = True
             self.why = None
             log.info("bluetooth scan is up", adapter=self.adapter.name)
 
     def _report_down(self, why: str) -> None:
+        self.tried.set()
         if self.is_up or self.why != why:
             log.warning("bluetooth scan is down", adapter=self.adapter.name, reason=why)
         was_up, self.is_up, self.why = self.is_up, False, why

@@ -7,7 +7,7 @@ async with BluetoothService(adapters, clock=clock, bonds=bonds) as bluetooth:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -26,6 +26,7 @@ from edge_agent.bluetooth.connection import BleakConnection
 from edge_agent.bluetooth.connector import Connector, Opened
 from edge_agent.bluetooth.failures import Bond
 from edge_agent.bluetooth.port import EntryBluetooth
+from edge_agent.bluetooth.repairs import STUCK_REST_S
 from edge_agent.bluetooth.sightings import Sightings
 from edge_agent.bluetooth.slots import Asked
 from edge_agent.bluetooth.station import Station, StationStatus
@@ -41,7 +42,9 @@ OnAdvertisement = Callable[[Advertisement], None]
 class BluetoothService:
     """Implements `core.platform.bluetooth.BluetoothPort` for the box itself; entries get a `port` of their own."""
 
-    def __init__(self, adapters: Sequence[BluetoothAdapter], *, clock: Clock, bonds: BondBook) -> None:
+    def __init__(
+        self, adapters: Sequence[BluetoothAdapter], *, clock: Clock, bonds: BondBook, stuck_rest_s: float = STUCK_REST_S
+    ) -> None:
         self._clock = clock
         self._bonds = bonds
         self._sightings = Sightings()
@@ -51,7 +54,9 @@ class BluetoothService:
                 station.adapter.care.on_reset(partial(self._reset, station))
         self._listeners: dict[object, tuple[str | None, OnAdvertisement]] = {}
         self._gone_listeners: dict[object, Callable[[str], None]] = {}
-        self._connector = Connector(self._stations, self._sightings, bonds, clock, self._check_released)
+        self._connector = Connector(
+            self._stations, self._sightings, bonds, clock, self._check_released, stuck_rest_s=stuck_rest_s
+        )
         self._locks: dict[str, asyncio.Lock] = {}
         self._open: dict[str, Opened] = {}
         self._released: dict[str | None, float] = {}
@@ -140,7 +145,21 @@ class BluetoothService:
         """Drops the bond with a peer on every adapter, and the connection to it."""
         address = address.upper()
         await self._hang_up(address)
-        await self._connector.forget(address)
+        await self._connector.repairs.forget(address)
+
+    async def close_stale(self, addresses: Collection[str]) -> None:
+        """Ends the connections that a former life of the box has left to these peers: a mower that is held so does not
+        advertise, and is never heard again."""
+        for station in list(self._stations.values()):
+            care = station.adapter.care
+            if care is None or not addresses:
+                continue
+            await (
+                station.scan.tried.wait()
+            )  # bleak misses what changes in the moment in which it reads all for the first time
+            for address in addresses:
+                if address.upper() not in self._open:
+                    await care.close_stale(address.upper())
 
     async def release(self, minutes: float, *, address: str | None = None) -> None:
         """Leaves one mower (or all) alone for a while, so that the vendor's app can connect."""
@@ -176,7 +195,7 @@ class BluetoothService:
 
     def status(self) -> list[StationStatus]:
         """The adapters."""
-        return [station.status() for station in self._stations.values()]
+        return [station.status(self._clock.monotonic()) for station in self._stations.values()]
 
     @property
     def bonds_problem(self) -> str | None:

@@ -139,6 +139,14 @@ class Sightings:
             else:  # what is left may be older than the one that went
                 peer.seen_at = max(path.seen_at for path in peer.paths.values())
 
+    def drop_path(self, address: str, source: str) -> None:
+        """An adapter has forgotten the peer: it has to be heard there anew."""
+        peer = self._peers.get(address.upper())
+        if peer is not None:
+            peer.paths.pop(source, None)
+            if not peer.paths:
+                del self._peers[peer.address]
+
     def expire(self, now: float) -> list[str]:
         """Forgets who is gone; their addresses."""
         gone = [peer.address for peer in self._peers.values() if self._is_gone(peer, now)]

@@ -10,6 +10,8 @@ from bleak.backends.device import BLEDevice
 from bleak.backends.scanner import AdvertisementData
 
 from edge_agent.bluetooth.adapter import BluetoothAdapter
+from edge_agent.bluetooth.interference import Interference
+from edge_agent.bluetooth.last_resort import LastResort
 from edge_agent.bluetooth.scan import Scan
 
 
@@ -25,6 +27,8 @@ class StationStatus:
     slots_used: int
     title: str | None = None
     can_connect: bool = True
+    advice: str | None = None
+    """What disturbs its connects, as far as it is known, and what helps."""
 
 
 class Station:
@@ -40,6 +44,8 @@ class Station:
         self.name = adapter.name
         self.held: set[str] = set()
         """Addresses that are connected over it, or about to be."""
+        self.interference = Interference()
+        self.last_resort = LastResort()
         self.connecting = asyncio.Lock()
         """BlueZ aborts one of two connects at the same time; so do the proxies."""
         self.scan = Scan(
@@ -59,7 +65,7 @@ class Station:
         meter = self.adapter.meter
         return self.adapter.slots - len(self.held) if meter is None else meter.left(self.held)
 
-    def status(self) -> StationStatus:
+    def status(self, now: float) -> StationStatus:
         """For the API and diagnostics."""
         meter = self.adapter.meter
         slots = self.adapter.slots if meter is None else meter.limit
@@ -71,4 +77,5 @@ class Station:
             slots_used=slots - self.slots_left,
             title=self.adapter.title,
             can_connect=self.adapter.can_connect,
+            advice=self.interference.advice(now),
         )

@@ -56,6 +56,8 @@ class BluezBus:
 
     def __init__(self) -> None:
         self.owner: str | None = None
+        self.tried = asyncio.Event()
+        """Set once it is known whether there is a bus and a BlueZ on it."""
         self._bus: MessageBus | None = None
         self._on_owner: list[Callable[[], None]] = []
         self._on_call: list[OnCall] = []
@@ -88,6 +90,7 @@ class BluezBus:
                 if why != self._why_down:
                     log.warning("no connection to the system's message bus", reason=why)
                 self._why_down = why
+                self.tried.set()
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, RETRY_MAX_S)
 
@@ -135,6 +138,7 @@ class BluezBus:
             except BleakDBusError:
                 owner = None
             self._set_owner(owner)
+            self.tried.set()
             await bus.wait_for_disconnect()  # type: ignore[no-untyped-call]
         finally:
             self._bus = None

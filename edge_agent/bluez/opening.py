@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from edge_agent.bluetooth.adapter import BluetoothAdapter
-from edge_agent.bluez.bus import BluezBus
+from edge_agent.bluez.bus import CALL_DEADLINE_S, BluezBus
 from edge_agent.bluez.care import BluezCare
 from edge_agent.bluez.pairing_agent import BluezAgent
 
@@ -29,6 +30,9 @@ async def open_bluez() -> AsyncIterator[MakeAdapter]:
     connection = group.create_task(bus.run(), name="bluez bus")
     registration = group.create_task(agent.run(), name="bluez pairing agent")
     try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CALL_DEADLINE_S):
+                await bus.tried.wait()
         yield make
     finally:
         registration.cancel()

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 from bleak.backends.bluezdbus.version import BlueZFeatures
 
-from core.domain.clock import SystemClock
+from core.domain.clock import Clock, SystemClock
 from edge_agent.bluetooth.bond_book import BondBook
 from edge_agent.bluetooth.service import BluetoothService
 from edge_agent.bluez.opening import open_bluez
@@ -20,7 +20,7 @@ ADDRESS = "C0:00:00:00:00:01"
 PATH = "/org/bluez/hci0/dev_C0_00_00_00_00_01"
 NAME = "98bd0004-0b0e-421a-84e5-ddbf75dc6de4"
 
-OpenBox = Callable[[], AbstractAsyncContextManager[BluetoothService]]
+OpenBox = Callable[..., AbstractAsyncContextManager[BluetoothService]]
 
 
 @pytest.fixture
@@ -57,10 +57,12 @@ def open_box(bluez: FakeBluez) -> OpenBox:
     """The box's Bluetooth over the adapter hci0, as after a start."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[BluetoothService]:
+    async def opened(clock: Clock | None = None) -> AsyncIterator[BluetoothService]:
         async with (
             open_bluez() as make_adapter,
-            BluetoothService([make_adapter("hci0")], clock=SystemClock(), bonds=BondBook()) as service,
+            BluetoothService(
+                [make_adapter("hci0")], clock=clock or SystemClock(), bonds=BondBook(), stuck_rest_s=0.05
+            ) as service,
         ):
             yield service
 
