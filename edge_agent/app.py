@@ -225,8 +225,7 @@ class _Box:
             "link desk": self.link_desk.run(),
             "relay line": self.line.run(),
         }
-        if self.plugins.finder is not None:
-            parts["bluetooth discovery"] = self.plugins.finder.run()
+        parts |= self.plugins.lives(uses_zeroconf=self.settings.announce)
         tasks: list[asyncio.Task[Any]] = [group.create_task(part, name=name) for name, part in parts.items()]
         if self.settings.is_announced:
             announcement = Announcement(

@@ -58,11 +58,15 @@ class BoxReport:
                 "entries": plugins.entries.views,
                 "integrations": loader.manifests,
                 "integration_problems": lambda: {d: e.detail for d, e in loader.problems().items()},
+                "proxies": plugins.proxies.statuses,
                 "states": live.all,
                 "commands": lambda: dict(commander.counts),
                 "abandoned_tasks": fire_door.abandoned,
             },
-            known=lambda: [text for mower in registry.mowers() for text in (mower.name, *mower.key.split(":", 1))],
+            known=lambda: [
+                *(text for mower in registry.mowers() for text in (mower.name, *mower.key.split(":", 1))),
+                *(status.name for status in plugins.proxies.statuses() if status.name is not None),
+            ],
         )
 
     def status(self) -> BoxStatus:
@@ -87,6 +91,7 @@ class BoxReport:
                 self._plugins.entries.store.problem,
                 self._line.problem,
                 None if bluetooth is None else bluetooth.bonds_problem,
+                self._plugins.proxies.problem,
             ),
         )
         return BoxStatus(

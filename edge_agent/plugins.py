@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
@@ -21,6 +21,9 @@ from core.platform.loader import Loader
 from core.platform.registry import MowerRegistry
 from core.platform.secret_store import SecretStore
 from edge_agent.bluetooth.opening import open_bluetooth
+from edge_agent.proxies.book import ProxyBook
+from edge_agent.proxies.desk import ProxyDesk
+from edge_agent.proxies.offers import ProxyOffers
 from edge_agent.settings import EdgeSettings
 
 if TYPE_CHECKING:  # the library is loaded only where there is an adapter
@@ -37,11 +40,23 @@ class Plugins:
 
     bluetooth: BluetoothService | None
     finder: Finder | None
-    """Offers what Bluetooth hears; its `run` belongs to the box."""
+    """Offers what Bluetooth hears."""
+    proxies: ProxyDesk
+    offers: ProxyOffers
+    """Proxies that the network knows."""
     loader: Loader
     registry: MowerRegistry
     entries: ConfigEntries
     flows: FlowDirector
+
+    def lives(self, *, uses_zeroconf: bool) -> dict[str, Coroutine[Any, Any, None]]:
+        """What the box has to run for them, by name."""
+        lives = {"bluetooth proxies": self.proxies.run()}
+        if self.finder is not None:
+            lives["bluetooth discovery"] = self.finder.run()
+        if uses_zeroconf and self.bluetooth is not None:
+            lives["bluetooth proxy offers"] = self.offers.run()
+        return lives
 
     def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
         """The integrations that a Bluetooth peer may belong to."""
@@ -69,9 +84,10 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
         async def http() -> aiohttp.ClientSession:
             return session
 
+        secrets = SecretStore(folder, clock)
         entries = ConfigEntries(
             store=EntryStore(folder / "entries.json", clock),
-            secrets=SecretStore(folder, clock),
+            secrets=secrets,
             budgets=BudgetStore(folder / "budgets.json", clock),
             loader=loader,
             clock=clock,
@@ -86,6 +102,8 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
             bluetooth=None if bluetooth is None else bluetooth.port(),
         )
         async with entries, director as flows:
+            book = ProxyBook(folder, secrets, clock)
+            await asyncio.to_thread(book.load)
             finder = None
             if bluetooth is not None:
                 from edge_agent.bluetooth.finder import Finder
@@ -93,5 +111,12 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
                 finder = Finder(bluetooth, loader.manifests(), flows)
                 await bluetooth.close_stale(_addresses_of(entries))
             yield Plugins(
-                bluetooth=bluetooth, finder=finder, loader=loader, registry=registry, entries=entries, flows=flows
+                bluetooth=bluetooth,
+                finder=finder,
+                proxies=ProxyDesk(book, bluetooth, clock=clock),
+                offers=ProxyOffers(),
+                loader=loader,
+                registry=registry,
+                entries=entries,
+                flows=flows,
             )

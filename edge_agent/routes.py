@@ -23,6 +23,7 @@ from edge_agent.api.box_routes import box_routes
 from edge_agent.api.config_routes import config_routes
 from edge_agent.api.handover_routes import handover_routes
 from edge_agent.api.mower_routes import household_routes
+from edge_agent.api.proxy_routes import proxy_routes
 from edge_agent.box_report import BoxReport
 from edge_agent.handover.handover_desk import HandoverDesk
 from edge_agent.household.mower_keeper import MowerKeeper
@@ -75,5 +76,6 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *config_routes(plugins.entries, plugins.flows, plugins.loader),
         *handover_routes(parts.handover, plugins.entries.view),
         *bluetooth_routes(plugins.bluetooth, plugins.domains_of, clock),
+        *proxy_routes(plugins.proxies, plugins.offers.offers),
         *box_routes(parts.link_desk, parts.report.status, parts.report.diagnostics),
     ]

@@ -53,7 +53,7 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         name="announce",
-        help="Whether the box announces itself in the home network (zeroconf, _mowdeck._tcp), if it listens there.",
+        help="Whether the box uses zeroconf: announces itself (_mowdeck._tcp) if it listens there, and looks for Bluetooth proxies.",
         default=True,
         validator=v.boolean,
     ),
@@ -65,7 +65,7 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         name="bluetooth",
-        help="Adapters, separated by commas: auto (all of the machine), hci0, virtual:unix:/path (emulated), or off.",
+        help="Adapters, separated by commas: auto (all of the machine), hci0, virtual:unix:/path (emulated), proxies (none, proxies only), or off.",
         default=("auto",),
         validator=_adapters,
     ),

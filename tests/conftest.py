@@ -16,6 +16,7 @@ SLOW = {
     "edge_agent/bluez/test_care.py",
     "edge_agent/test_app.py",
     "edge_agent/test_bluetooth.py",
+    "edge_agent/test_bluetooth_proxy.py",
     "edge_agent/test_command_line.py",
     "edge_agent/test_driving.py",
     "edge_agent/test_handover.py",

@@ -9,10 +9,12 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
+from core.command_line import proxies
 from core.command_line.host_client import HostClient
 from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
 
 app = typer.Typer(no_args_is_help=True, help="The box's Bluetooth: who is near, and leaving mowers alone.")
+app.add_typer(proxies.app, name="proxies")
 
 EVERY_S = 1.0
 ADDRESS_WIDTH = len("AA:BB:CC:DD:EE:FF")
@@ -70,7 +72,7 @@ def _release(client: HostClient, minutes: float) -> dict[str, Any]:
 
 def _table(found: dict[str, Any], *, every: bool) -> Table:
     adapters = ", ".join(
-        f"{a['name']} ({'scanning' if a['is_scanning'] else a['reason'] or 'not scanning'}, "
+        f"{a['title'] or a['name']} ({'scanning' if a['is_scanning'] else a['reason'] or 'not scanning'}, "
         f"{a['slots_used']} of {a['slots']} connections)"
         for a in found["adapters"]
     )

@@ -42,6 +42,10 @@ class AdapterView(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     slots_used: int
     advice: str | None
+    title: str | None
+    """What people call it; None for an adapter of the machine."""
+    can_connect: bool
+    """False for a proxy that only listens."""
 
 
 class BluetoothView(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +74,9 @@ def bluetooth_routes(
         now = clock.monotonic()
         return BluetoothView(
             adapters=tuple(_adapter(status) for status in service.status()),
-            nearby=tuple(_nearby(near, domains_of(near), now) for near in service.nearby()),
+            nearby=tuple(
+                _nearby(near, service.title_of(near.source), domains_of(near), now) for near in service.nearby()
+            ),
             released_for_s=service.released_for_s(),
         )
 
@@ -118,15 +124,17 @@ def _adapter(status: StationStatus) -> AdapterView:
         slots=status.slots,
         slots_used=status.slots_used,
         advice=status.advice,
+        title=status.title,
+        can_connect=status.can_connect,
     )
 
 
-def _nearby(near: Advertisement, domains: tuple[str, ...], now: float) -> NearbyView:
+def _nearby(near: Advertisement, source: str, domains: tuple[str, ...], now: float) -> NearbyView:
     return NearbyView(
         address=near.address,
         name=near.name,
         rssi_dbm=near.rssi_dbm,
-        source=near.source,
+        source=source,
         is_connectable=near.is_connectable,
         domains=domains,
         seen_s_ago=round(max(0.0, now - near.seen_at), 1),

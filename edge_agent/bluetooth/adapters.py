@@ -18,13 +18,14 @@ if TYPE_CHECKING:  # loaded only where there is a virtual radio
     from edge_agent.virtual_radio.key_file import KeyFile
 
 VIRTUAL = "virtual:"
+PROXIES_ONLY = "proxies"
 
 
 @asynccontextmanager
 async def open_adapters(
     wanted: Sequence[str], *, sysfs: Path = SYSFS, keys: Path | None = None, clock: Clock | None = None
 ) -> AsyncIterator[list[BluetoothAdapter]]:
-    """`auto`: all of the machine; `hci0`: that one, plugged in or not; `virtual:unix:/path` or
+    """`auto`: all of the machine; `proxies`: none of them; `hci0`: that one, plugged in or not; `virtual:unix:/path` or
     `virtual:tcp:127.0.0.1:9001`: the radio of `mowdeck emulate`.
 
     Virtual adapters keep the keys of their bonds in the file `keys`, as BlueZ does for real ones; without it they
@@ -36,6 +37,8 @@ async def open_adapters(
         real: dict[str, None] = {}
         key_file: KeyFile | None = None
         for number, text in enumerate(wanted):
+            if text == PROXIES_ONLY:
+                continue
             if text == "auto":
                 real |= dict.fromkeys(await asyncio.to_thread(machine_adapters, sysfs))
             elif ADAPTER.fullmatch(text):
@@ -46,7 +49,9 @@ async def open_adapters(
                 adapter = await _open_virtual(stack, text.removeprefix(VIRTUAL), number, key_file)
                 found[adapter.name] = adapter
             else:
-                raise InvalidInputError.of("bluetooth", f"{text!r} is neither auto, nor hci0, nor virtual:...")
+                raise InvalidInputError.of(
+                    "bluetooth", f"{text!r} is neither auto, nor proxies, nor hci0, nor virtual:..."
+                )
         if real:
             make_adapter = await stack.enter_async_context(open_bluez())
             found |= {name: make_adapter(name) for name in real}

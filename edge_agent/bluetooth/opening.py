@@ -25,9 +25,10 @@ AUTOMATIC = ("auto",)
 
 @asynccontextmanager
 async def open_bluetooth(wanted: Sequence[str], folder: Path, clock: Clock) -> AsyncIterator[BluetoothService | None]:
-    """The service over the wanted adapters; None when none is wanted, or when `auto` finds none. Bonds are noted in
-    `folder`. RequirementMissingError, InvalidInputError and AdapterOffError for adapters that were named."""
-    if not wanted or (tuple(wanted) == AUTOMATIC and not await asyncio.to_thread(machine_adapters)):
+    """The service over the wanted adapters; None when none is wanted, or when `auto` finds no library. With `auto` and
+    no adapter it waits for proxies. Bonds are noted in `folder`. RequirementMissingError, InvalidInputError and
+    AdapterOffError for adapters that were named."""
+    if not wanted:
         yield None
         return
     try:
@@ -37,7 +38,8 @@ async def open_bluetooth(wanted: Sequence[str], folder: Path, clock: Clock) -> A
     except ImportError as err:
         if tuple(wanted) != AUTOMATIC:
             raise RequirementMissingError(f"{err.name} is missing: pip install 'mowdeck[ble]'") from err
-        log.warning("an adapter is there, its library is not: pip install 'mowdeck[ble]'", package=err.name)
+        if await asyncio.to_thread(machine_adapters):
+            log.warning("an adapter is there, its library is not: pip install 'mowdeck[ble]'", package=err.name)
         yield None
         return
     async with open_adapters(wanted, keys=folder / "virtual-keys.json", clock=clock) as adapters:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from core.domain.clock import Clock
 from core.domain.errors import AdapterOffError, RequirementMissingError
 from edge_agent.proxies.book import ProxyBook
 from edge_agent.proxies.pace import Pace
-from edge_agent.proxies.record import ProxyRecord, ProxyStatus
+from edge_agent.proxies.record import ProxyRecord, ProxyState, ProxyStatus
 
 if TYPE_CHECKING:  # the libraries are loaded with the first proxy
     from edge_agent.bluetooth.service import BluetoothService
     from edge_agent.proxies.line import ProxyLine
 
+LINE = "edge_agent.proxies.line"
 OFF_HINT = "Set MOWDECK_EDGE_BLUETOOTH to auto and start the box again."
 
 
@@ -40,6 +42,12 @@ class ProxyDesk:
         self._lines: dict[str, ProxyLine] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._missing: RequirementMissingError | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """What was wrong with the file of the proxies."""
+        return self._book.problem
 
     async def run(self) -> None:
         """Keeps the lines up, until cancelled."""
@@ -47,8 +55,7 @@ class ProxyDesk:
             self._group = group
             try:
                 for record in self._book.records():
-                    if self._service is not None:
-                        self._start(record)
+                    await self._start(record)
                 await asyncio.get_running_loop().create_future()
             finally:
                 self._group = None
@@ -60,9 +67,11 @@ class ProxyDesk:
     async def add(self, host: str, port: int, key: str | None) -> ProxyStatus:
         """A person wants it. What comes of it is seen in its status. InvalidInputError, ConflictError,
         LimitExceededError, AdapterOffError, RequirementMissingError, StorageError."""
-        self._check_usable()
+        if self._service is None:
+            raise AdapterOffError("Bluetooth is switched off on this box", hint=OFF_HINT)
+        await _load_line()
         record = await self._book.add(host, port, key)
-        self._start(record)
+        await self._start(record)
         return self._status(record)
 
     async def remove(self, proxy_id: str) -> None:
@@ -74,20 +83,17 @@ class ProxyDesk:
             task.cancel()
             await asyncio.wait({task})
 
-    def _check_usable(self) -> None:
+    async def _start(self, record: ProxyRecord) -> None:
         if self._service is None:
-            raise AdapterOffError("Bluetooth is switched off on this box", hint=OFF_HINT)
-        try:
-            import edge_agent.proxies.line  # noqa: F401
-        except ImportError as err:
-            raise RequirementMissingError(f"{err.name} is missing: pip install 'mowdeck[ble]'") from err
-
-    def _start(self, record: ProxyRecord) -> None:
-        from edge_agent.proxies.line import ProxyLine
-
-        if self._service is None or self._group is None:
             return
-        line = ProxyLine(
+        try:
+            make = await _load_line()
+        except RequirementMissingError as err:
+            self._missing = err
+            return
+        if self._group is None or record.proxy_id in self._lines or record not in self._book.records():
+            return  # ended, started or removed meanwhile
+        line = make(
             record,
             lambda: self._book.key(record.proxy_id),
             self._service,
@@ -103,11 +109,21 @@ class ProxyDesk:
         if line is not None:
             return line.status
         is_encrypted = self._book.key(record.proxy_id) is not None
-        reason = "Bluetooth is switched off on this box" if self._service is None else None
-        return ProxyStatus(
-            record=record,
-            state="connecting" if reason is None else "unreachable",
-            is_encrypted=is_encrypted,
-            reason=reason,
-            hint=None if reason is None else OFF_HINT,
-        )
+        reason, hint = None, None
+        if self._service is None:
+            reason, hint = "Bluetooth is switched off on this box", OFF_HINT
+        elif self._missing is not None:
+            reason, hint = self._missing.detail, self._missing.advice
+        state: ProxyState = "connecting" if reason is None else "unreachable"
+        return ProxyStatus(record=record, state=state, is_encrypted=is_encrypted, reason=reason, hint=hint)
+
+
+async def _load_line() -> type[ProxyLine]:
+    """In a thread: the libraries take their time, and the box goes on meanwhile. RequirementMissingError."""
+    try:
+        await asyncio.to_thread(import_module, LINE)
+    except ImportError as err:
+        raise RequirementMissingError(f"{err.name} is missing: pip install 'mowdeck[ble]'") from err
+    from edge_agent.proxies.line import ProxyLine
+
+    return ProxyLine

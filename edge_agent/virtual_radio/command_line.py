@@ -24,12 +24,17 @@ def emulate(
     radio: Annotated[str, typer.Option(help="unix:/path or tcp:127.0.0.1:port (0 takes a free one).")] = "tcp::0",
     control: Annotated[str, typer.Option(help="The same, for faults on demand; empty: none.")] = "",
     address: Annotated[list[str] | None, typer.Option(help="Bluetooth address; once per mower.")] = None,
+    proxy: Annotated[
+        str, typer.Option(help="tcp:127.0.0.1:port of an emulated ESPHome Bluetooth proxy; empty: none.")
+    ] = "",
+    proxy_key_file: Annotated[Path | None, typer.Option(help="File with the proxy's encryption key.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="name=value for the emulator.")] = None,
     keys: Annotated[
         Path | None, typer.Option(help="File in which the mowers remember who is paired; by default they forget.")
     ] = None,
 ) -> None:
-    """Put emulated mowers on the air until Ctrl-C. Prints `READY <radio> <control>` when a box can join."""
+    """Put emulated mowers on the air until Ctrl-C. Prints `READY <radio> <control>` when a box can join,
+    and `PROXY <address>` before it if one is wanted."""
     try:
         from edge_agent.virtual_radio.emulation import run_emulation
     except ImportError as err:
@@ -42,6 +47,8 @@ def emulate(
                 radio=radio,
                 control=control,
                 addresses=address or [],
+                proxy=proxy,
+                proxy_key_file=proxy_key_file,
                 options=dict(pair.partition("=")[::2] for pair in option or []),
                 keys=keys,
                 say=lambda text: print(text, file=sys.stdout, flush=True),  # noqa: T201  (its output)

@@ -11,21 +11,27 @@ import importlib
 import inspect
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from core.domain.clock import SystemClock
-from core.domain.errors import InvalidInputError, NotFoundError
+from core.domain.errors import InvalidInputError, NotFoundError, RequirementMissingError
 from core.platform.emulation import EmulatedPeer
+from edge_agent.proxies.book import check_key
 from edge_agent.virtual_radio.air import VirtualAir
 from edge_agent.virtual_radio.key_file import KeyFile
 from edge_agent.virtual_radio.radio_control import RadioControl
 from edge_agent.virtual_radio.radio_server import RadioServer
-from edge_agent.virtual_radio.radio_spec import parse_radio_spec
+from edge_agent.virtual_radio.radio_spec import RadioSpec, parse_radio_spec
+
+if TYPE_CHECKING:  # aioesphomeapi is loaded only where a proxy is wanted
+    from edge_agent.virtual_radio.emulated_proxy import EmulatedProxy
 
 FIRST_ADDRESS = "C0:00:00:00:00:01"
+PROXY_ADDRESS = "F0:00:00:00:02:01"
 ADDRESS = re.compile(r"([0-9A-F]{2}:){5}[0-9A-F]{2}")
 DOMAIN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -39,8 +45,11 @@ async def run_emulation(
     options: Mapping[str, str],
     say: Callable[[str], None],
     keys: Path | None = None,
+    proxy: str = "",
+    proxy_key_file: Path | None = None,
 ) -> None:
-    """Until SIGINT or SIGTERM. With `keys` the mowers know their bonded boxes again after a restart."""
+    """Until SIGINT or SIGTERM. With `keys` the mowers know their bonded boxes again after a restart; with `proxy`
+    (tcp:127.0.0.1:6053) an emulated ESPHome proxy is on the radio too."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -55,12 +64,36 @@ async def run_emulation(
             peer = make_peer(domain, address, options)
             await air.add_peer(peer, key_store=None if key_file is None else key_file.store(peer.address))
         server = await stack.enter_async_context(RadioServer(air.link, spec))
+        if proxy:
+            running = await stack.enter_async_context(open_proxy(air, parse_radio_spec(proxy), proxy_key_file))
+            say(f"PROXY tcp:{running.host}:{running.port}")
         ready = f"READY {server.spec}"
         if control:
             controller = await stack.enter_async_context(RadioControl(air, parse_radio_spec(control)))
             ready += f" {controller.spec}"
         say(ready)
         await stop.wait()
+
+
+@asynccontextmanager
+async def open_proxy(air: VirtualAir, spec: RadioSpec, key_file: Path | None) -> AsyncIterator[EmulatedProxy]:
+    """An ESPHome Bluetooth proxy beside the mowers. InvalidInputError, RequirementMissingError."""
+    try:
+        from edge_agent.virtual_radio.emulated_proxy import EmulatedProxy
+    except ImportError as err:
+        raise RequirementMissingError(f"{err.name} is missing: pip install 'mowdeck[ble,emulate]'") from err
+    if spec.path is not None:
+        raise InvalidInputError.of("proxy", "a proxy is served over TCP: tcp:127.0.0.1:6053")
+    key = None
+    if key_file is not None:
+        try:
+            key = (await asyncio.to_thread(key_file.read_text)).strip()
+        except (OSError, UnicodeDecodeError) as err:
+            raise InvalidInputError.of("proxy_key_file", f"{key_file} cannot be read") from err
+        check_key(key)
+    backend = await air.add_adapter("emulated-proxy", address=PROXY_ADDRESS)
+    async with EmulatedProxy(backend, key=key, host=spec.host, port=spec.port) as proxy:
+        yield proxy
 
 
 def make_peer(domain: str, address: str, options: Mapping[str, str]) -> EmulatedPeer:

@@ -19,7 +19,17 @@ NEAR = {
     "seen_s_ago": 1.0,
 }
 RADIO = {
-    "adapters": [{"name": "hci0", "is_scanning": True, "reason": None, "slots": 3, "slots_used": 1}],
+    "adapters": [
+        {
+            "name": "hci0",
+            "title": None,
+            "is_scanning": True,
+            "reason": None,
+            "slots": 3,
+            "slots_used": 1,
+            "can_connect": True,
+        }
+    ],
     "nearby": [NEAR, {**NEAR, "name": "a phone", "domains": []}],
     "released_for_s": 0,
 }
