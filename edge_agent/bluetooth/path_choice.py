@@ -8,8 +8,6 @@ from edge_agent.bluetooth.sightings import Path
 
 HYSTERESIS_DB = 6
 """How much stronger another adapter must be to take over from the one that was used last."""
-WEAK_DBM = -90
-"""Below this a connection fails or drops at once; trying only drains the mower."""
 
 
 def choose_path(
@@ -20,7 +18,7 @@ def choose_path(
     failed: Collection[str] = (),
 ) -> Path | None:
     """The path to take, or None when no source has a slot free. Sources that have just failed come last."""
-    usable = [path for path in paths if path.source in free]
+    usable = [path for path in paths if path.source in free and path.is_near]
     if not usable:
         return None
     fresh = [path for path in usable if path.source not in failed] or usable
@@ -33,4 +31,4 @@ def choose_path(
 
 def is_in_reach(paths: Sequence[Path]) -> bool:
     """Whether any source hears the peer well enough."""
-    return any(path.rssi_dbm >= WEAK_DBM for path in paths)
+    return any(path.is_near for path in paths)

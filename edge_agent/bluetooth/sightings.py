@@ -12,12 +12,15 @@ from bleak.backends.device import BLEDevice
 from bleak.backends.scanner import AdvertisementData
 
 from core.platform.bluetooth import Advertisement
+from edge_agent.bluetooth.reach import is_near
 
 PEERS_MAX = 2_048
 """Peers that are remembered; the one that was silent longest makes room."""
 MISSED = 5
 GONE_MIN_S = 30.0
 GONE_MAX_S = 300.0
+NO_RSSI = -127
+"""What bleak says when BlueZ has told no strength: not a weak signal, but no news of it."""
 FRESH_S = 20.0
 """A source that was silent longer than this while another one hears the peer no longer counts as the best."""
 
@@ -31,6 +34,8 @@ class Path:
     rssi_dbm: int
     seen_at: float
     is_connectable: bool = True
+    is_near: bool = True
+    """Whether it is heard well enough to connect, see `reach`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,8 +105,15 @@ class Sightings:
         peer.manufacturer_data = {**peer.manufacturer_data, **data.manufacturer_data}
         peer.service_data = {**peer.service_data, **data.service_data}
         peer.seen_at = now
+        before = peer.paths.get(source)
+        rssi_dbm = before.rssi_dbm if data.rssi == NO_RSSI and before is not None else data.rssi
         peer.paths[source] = Path(
-            source=source, device=device, rssi_dbm=data.rssi, seen_at=now, is_connectable=_is_connectable(data)
+            source=source,
+            device=device,
+            rssi_dbm=rssi_dbm,
+            seen_at=now,
+            is_connectable=_is_connectable(data),
+            is_near=is_near(rssi_dbm, None if before is None else before.is_near),
         )
         return peer.advertisement()
 

@@ -57,6 +57,8 @@ class Memory:
 
     state: MowerState | None = None
     error_since: datetime | None = None
+    activity: Activity | None = None
+    """Of the last poll, unknown or not."""
     activity_since: float = 0.0
     """Monotonic."""
     logged_words: set[str] = field(default_factory=set)
@@ -262,7 +264,8 @@ class HusqvarnaLink:
             state = state_of(reading, observed_at=now, error_since=self._memory.error_since, ble_dbm=ble_dbm)
         else:
             self._memory.error_since = None
-        if before is None or before.activity is not state.activity:
+        if self._memory.activity is not state.activity:
+            self._memory.activity = state.activity
             self._memory.activity_since = self._clock.monotonic()
         # An unknown activity is no news: what comes after it is compared with what was before.
         if state.activity is not Activity.UNKNOWN:

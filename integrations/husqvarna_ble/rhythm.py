@@ -15,7 +15,7 @@ from integrations.husqvarna_ble.settings import MowerSettings
 FRESH_FAULT_S = 900.0
 """So long after a fault somebody may be on the way: the mower is asked as if it stood in its dock."""
 PAUSED_S = 600.0
-"""A mower that was paused is expected to go on within this time."""
+"""A mower that was paused, or says what is not known, is expected to go on within this time."""
 LOW_BATTERY = 15
 AFTER_START_S = 10.0
 """A planned start is looked for this long after its time."""
@@ -33,8 +33,8 @@ class Rhythm:
 def rhythm_of(state: MowerState, *, unchanged_s: float, settings: MowerSettings) -> Rhythm:
     """The rhythm after a poll; `unchanged_s` is how long the activity has been what it is."""
     activity = state.activity
-    is_expected = activity is Activity.PAUSED and unchanged_s < PAUSED_S
-    if activity in MOVING or activity is Activity.UNKNOWN or is_expected:
+    is_expected = activity in (Activity.PAUSED, Activity.UNKNOWN) and unchanged_s < PAUSED_S
+    if activity in MOVING or is_expected:
         return Rhythm(interval_s=settings.poll_moving_s, stays=True)
     interval_s = settings.poll_standing_s
     is_low = activity not in AT_DOCK and state.battery_percent is not None and state.battery_percent < LOW_BATTERY

@@ -120,6 +120,18 @@ async def test_a_mower_that_lies_in_the_garden_is_not_asked_flat():
         assert events(reported)[-1] == "ErrorCleared"
 
 
+async def test_a_mower_that_says_nothing_known_is_let_sleep_too():
+    peer = make_peer(time_scale=1.0)
+    peer.machine.activity = 42
+    async with living(peer) as (_, radio, reported):
+        await asyncio.sleep(1200)
+        assert states(reported)[-1].activity is Activity.UNKNOWN
+        count = len(states(reported))
+        await asyncio.sleep(3600)
+        assert len(states(reported)) - count <= 13
+        assert not radio.open
+
+
 async def test_a_silent_mower_is_dropped_by_it_and_not_by_us():
     """The mower ends a connection on which it hears nothing for a minute; ours never lets it come to that."""
     peer = make_peer(time_scale=1.0)
