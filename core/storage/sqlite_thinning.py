@@ -18,7 +18,7 @@ from core.storage.track_thinner import SLICE, ThinnedSlice, TrackNo
 from core.telemetry.binning import bin_start_us
 from core.telemetry.thinning import COARSE_BIN_S, GRID_US, stated_mm
 
-SLICE_ROWS = 40_000
+SLICE_ROWS = 10_000
 """A slice of more rows than these is made shorter, down to one cell of the grid: writers wait for it."""
 
 PROBE = "SELECT sqrt(4)"
