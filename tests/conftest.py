@@ -20,6 +20,7 @@ SLOW = {
     "edge_agent/test_command_line.py",
     "edge_agent/test_driving.py",
     "edge_agent/test_handover.py",
+    "edge_agent/test_survey.py",
     "edge_agent/uplink/test_uplink.py",
     "integrations/ardumower/test_contract.py",
     "integrations/ardumower/test_link.py",

@@ -20,6 +20,7 @@ from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
 from core.command_line.pair import pair
+from core.command_line.survey import survey
 from core.command_line.watch import watch
 
 GROUP = "mowdeck.commands"
@@ -45,7 +46,7 @@ def build(arguments: list[str]) -> typer.Typer:
     ) -> None:
         """Robot mowers of many brands from one place."""
 
-    for function in (register, sign_in, sign_out, link, mowers, watch, command, drive, pair, demo):
+    for function in (register, sign_in, sign_out, link, mowers, watch, command, drive, pair, survey, demo):
         app.command()(function)
     app.add_typer(ble, name="ble")
     app.add_typer(integration, name="integration")

@@ -21,6 +21,16 @@ MANAGE = OnAccount(relation=Relation.CAN_MANAGE_MOWERS)
 TAG = "bluetooth"
 
 
+class PathView(msgspec.Struct, frozen=True, kw_only=True):
+    """One adapter or proxy that hears a peer; `packets` counts the advertisements heard over it
+    that had a strength."""
+
+    source: str
+    rssi_dbm: int
+    packets: int
+    seen_s_ago: float
+
+
 class NearbyView(msgspec.Struct, frozen=True, kw_only=True):
     """A peer that is heard now. `domains` are the integrations that it may belong to."""
 
@@ -31,6 +41,9 @@ class NearbyView(msgspec.Struct, frozen=True, kw_only=True):
     is_connectable: bool
     domains: tuple[str, ...]
     seen_s_ago: float
+    is_connected: bool
+    """The box holds a connection to it; many mowers do not advertise then."""
+    paths: tuple[PathView, ...]
 
 
 class AdapterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +87,7 @@ def bluetooth_routes(
         now = clock.monotonic()
         return BluetoothView(
             adapters=tuple(_adapter(status) for status in service.status()),
-            nearby=tuple(
-                _nearby(near, service.title_of(near.source), domains_of(near), now) for near in service.nearby()
-            ),
+            nearby=tuple(_nearby(service, near, domains_of(near), now) for near in service.nearby()),
             released_for_s=service.released_for_s(),
         )
 
@@ -129,13 +140,23 @@ def _adapter(status: StationStatus) -> AdapterView:
     )
 
 
-def _nearby(near: Advertisement, source: str, domains: tuple[str, ...], now: float) -> NearbyView:
+def _nearby(service: BluetoothService, near: Advertisement, domains: tuple[str, ...], now: float) -> NearbyView:
     return NearbyView(
         address=near.address,
         name=near.name,
         rssi_dbm=near.rssi_dbm,
-        source=source,
+        source=service.title_of(near.source),
         is_connectable=near.is_connectable,
         domains=domains,
         seen_s_ago=round(max(0.0, now - near.seen_at), 1),
+        is_connected=service.is_connected(near.address),
+        paths=tuple(
+            PathView(
+                source=path.source,
+                rssi_dbm=path.rssi_dbm,
+                packets=path.packets,
+                seen_s_ago=round(max(0.0, now - path.seen_at), 2),
+            )
+            for path in service.paths(near.address)
+        ),
     )

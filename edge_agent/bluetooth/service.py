@@ -27,7 +27,7 @@ from edge_agent.bluetooth.connector import Connector, Opened
 from edge_agent.bluetooth.failures import Bond
 from edge_agent.bluetooth.port import EntryBluetooth
 from edge_agent.bluetooth.repairs import STUCK_REST_S
-from edge_agent.bluetooth.sightings import Sightings
+from edge_agent.bluetooth.sightings import Path, Sightings
 from edge_agent.bluetooth.slots import Asked
 from edge_agent.bluetooth.station import Station, StationStatus
 
@@ -188,6 +188,14 @@ class BluetoothService:
     def has_bond(self, address: str) -> bool:
         """Whether an adapter of this box has a bond with the peer."""
         return bool(self._bonds.sources(address.upper()))
+
+    def paths(self, address: str) -> list[Path]:
+        """Every adapter that hears a peer, the strongest first."""
+        return self._sightings.paths(address, self._clock.monotonic())
+
+    def is_connected(self, address: str) -> bool:
+        """Whether this box holds a connection to a peer; it may not advertise then."""
+        return address.upper() in self._open
 
     def port(self) -> EntryBluetooth:
         """What one config entry gets; closed with it."""

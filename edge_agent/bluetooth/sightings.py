@@ -36,6 +36,8 @@ class Path:
     is_connectable: bool = True
     is_near: bool = True
     """Whether it is heard well enough to connect, see `reach`."""
+    packets: int = 1
+    """Advertisements heard over it so far that had a strength."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +116,7 @@ class Sightings:
             seen_at=now,
             is_connectable=_is_connectable(data),
             is_near=is_near(rssi_dbm, None if before is None else before.is_near),
+            packets=(0 if before is None else before.packets) + (data.rssi != NO_RSSI),
         )
         return peer.advertisement()
 
