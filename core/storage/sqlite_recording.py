@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,10 +27,13 @@ from core.storage.sqlite_columns import (
     encode_timeline,
 )
 from core.storage.sqlite_directory import NOBODY, SqliteDirectory
+from core.storage.sqlite_health import HealthDays
 from core.storage.sqlite_journal import JournalNumbers
 from core.storage.telemetry_store import Written
 from core.telemetry.admission import Admitted, admit
-from core.telemetry.rows import TimelineRow
+from core.telemetry.health import settle
+from core.telemetry.health_tally import Health
+from core.telemetry.rows import RecordRow, TimelineRow
 from core.telemetry.significance import (
     Decision,
     Fingerprint,
@@ -43,11 +47,12 @@ from core.telemetry.significance import (
 
 _UPSERT_LATEST = """
 INSERT OR REPLACE INTO mower_latest
-    (mower_no, observed_us, received_us, history_written_us, history_fingerprint, position_fingerprint, state)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+    (mower_no, observed_us, received_us, history_written_us, history_fingerprint, position_fingerprint, state,
+     health)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SELECT_LATEST = """
-SELECT observed_us, history_written_us, history_fingerprint, position_fingerprint, state
+SELECT observed_us, history_written_us, history_fingerprint, position_fingerprint, state, health
 FROM mower_latest WHERE mower_no = ?
 """
 _WRITTEN = {
@@ -59,19 +64,32 @@ _encoder = msgspec.json.Encoder()
 _fingerprints = msgspec.json.Decoder(Fingerprint | None)
 _places = msgspec.json.Decoder(tuple[Place | None, Place | None])
 _states = msgspec.json.Decoder(MowerState)
+_healths = msgspec.json.Decoder(Health)
 
 
 class _Memory:
     """What is known of one mower between two of its states."""
 
-    __slots__ = ("_encoded", "_encoded_history", "is_changed", "remembered", "state")
+    __slots__ = (
+        "_encoded",
+        "_encoded_health",
+        "_encoded_history",
+        "_health_version",
+        "health",
+        "is_changed",
+        "remembered",
+        "state",
+    )
 
     def __init__(self) -> None:
         self.remembered: Remembered | None = None
         self.state: MowerState | None = None
+        self.health: Health | None = None
         self.is_changed = False
         self._encoded_history: Fingerprint | None = None
         self._encoded: str | None = None
+        self._health_version: int | None = None
+        self._encoded_health: bytes | None = None
 
     def columns(self, number: int, received_us: int) -> Columns:
         """Values for _UPSERT_LATEST."""
@@ -88,7 +106,14 @@ class _Memory:
             self._encoded,
             _encoder.encode((known.position, known.seen)).decode(),
             _encoder.encode(self.state),
+            self._health_column(),
         )
+
+    def _health_column(self) -> bytes | None:
+        health = self.health
+        if health is not None and health.sample_us != self._health_version:
+            self._health_version, self._encoded_health = health.sample_us, _encoder.encode(health)
+        return self._encoded_health
 
     @property
     def seen(self) -> Place | None:
@@ -111,17 +136,27 @@ class _Pending:
         self.positions.clear()
 
 
-class Recording:
-    """Applies states in order."""
+class Recorded(NamedTuple):
+    """What became of each state, and the versions of records that they made."""
 
-    def __init__(self, directory: SqliteDirectory, numbers: JournalNumbers) -> None:
+    written: list[Written]
+    records: list[RecordRow]
+
+
+class Recording:
+    """Applies states in order. `days` keeps the mowers' health (the box); None: not here (the relay)."""
+
+    def __init__(self, directory: SqliteDirectory, numbers: JournalNumbers, days: HealthDays | None) -> None:
         self._directory = directory
         self._numbers = numbers
+        self._days = days
         self._memories: dict[int, _Memory] = {}
 
     def forget(self) -> None:
         """Drops what is remembered (after a rollback)."""
         self._memories.clear()
+        if self._days is not None:
+            self._days.forget()
 
     def record(
         self,
@@ -130,7 +165,7 @@ class Recording:
         received_at: datetime,
         *,
         latest_only: bool,
-    ) -> list[Written]:
+    ) -> Recorded:
         """The write rules for each state; see the port."""
         entries = self._directory.entries(connection)
         written = []
@@ -152,11 +187,12 @@ class Recording:
             if memory.is_changed:
                 touched[number] = memory
         pending.flush(connection)
+        records = [] if self._days is None else self._days.flush(connection)
         self._save(connection, touched, to_us(received_at))
         self._numbers.save(connection)
         if len(self._memories) > limits.LAST_VALUES:
             self._memories.clear()
-        return written
+        return Recorded(written, records)
 
     def _apply(
         self,
@@ -178,8 +214,14 @@ class Recording:
         if pending is not None:
             if is_newer:
                 wrote = self._append(connection, number, mower_id, state, decision, pending)
+                if self._days is not None:
+                    latest = None if before is None or memory.state is None else (memory.state, before.observed_us)
+                    newest = (state, decision.observed_us, decision.place)
+                    memory.health = self._days.advance(connection, number, mower_id, memory.health, latest, newest)
             else:
                 pending.flush(connection)
+                if not decision.is_older and memory.health is not None and memory.state is not None:
+                    settle(memory.health, memory.state, decision.observed_us)
                 wrote = self._insert(connection, number, mower_id, state, decision)
         if decision.is_older:
             return Written(latest=False, history=wrote[0], position=wrote[1], skipped="older", dropped=admitted.dropped)
@@ -239,7 +281,7 @@ class Recording:
         row = connection.execute(_SELECT_LATEST, (number,)).fetchone()
         memory = _Memory()
         if row is not None:
-            observed_us, history_written_us, fingerprint, places, state = row
+            observed_us, history_written_us, fingerprint, places, state, health = row
             position, seen = (None, None) if places is None else _places.decode(places)
             memory.remembered = Remembered(
                 observed_us=observed_us,
@@ -249,6 +291,7 @@ class Recording:
                 seen=seen,
             )
             memory.state = _states.decode(state)
+            memory.health = None if health is None else _healths.decode(health)
         self._memories[number] = memory
         return memory
 

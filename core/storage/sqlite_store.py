@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from core.domain import limits
 from core.domain.clock import Clock, to_us
@@ -19,6 +20,7 @@ from core.storage.command_ledger import CommandLedger
 from core.storage.migrations import read_migrations
 from core.storage.sqlite_database import READ_LIMIT_S, SqliteDatabase
 from core.storage.sqlite_directory import SqliteDirectory, read_directory
+from core.storage.sqlite_health import HealthDays, ZoneOf
 from core.storage.sqlite_ingest import Batch, Ingest
 from core.storage.sqlite_journal import JournalNumbers
 from core.storage.sqlite_recording import Recording, insert_result
@@ -40,11 +42,12 @@ from core.telemetry.record_kinds import RECORD_KINDS
 from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
 
 RandomBytes = Callable[[int], bytes]
+UTC_ZONE = ZoneInfo("UTC")
 
 
 class SqliteTelemetryStore:
     """One file. With `is_journal` (the box) rows are numbered for the relay; without (the relay) boxes' streams
-    are kept. Retentions of zero keep rows forever. See `SqliteDatabase` for what a power cut may cost."""
+    are kept. Retentions of zero keep rows forever. `zone_of` says where a mower's days begin. See `SqliteDatabase` for what a power cut may cost."""
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class SqliteTelemetryStore:
         history_retention: timedelta = limits.HISTORY_RETENTION,
         positions_retention: timedelta = limits.POSITIONS_RETENTION,
         timeline_retention: timedelta = limits.TIMELINE_RETENTION,
+        zone_of: ZoneOf = lambda _mower_id: UTC_ZONE,
         read_limit_s: float = READ_LIMIT_S,
         page_limit: int | None = None,
     ) -> None:
@@ -72,7 +76,8 @@ class SqliteTelemetryStore:
         )
         self._directory = SqliteDirectory(moves_rows=is_journal)
         self._numbers = JournalNumbers(is_enabled=is_journal)
-        self._recording = Recording(self._directory, self._numbers)
+        days = HealthDays(self._numbers, zone_of) if is_journal else None
+        self._recording = Recording(self._directory, self._numbers, days)
         self._ingest = Ingest(self._directory)
         self.command_ledger = CommandLedger(self._database, self._directory, self._numbers)
         """The box's memory of commands, in the same file."""
@@ -128,9 +133,14 @@ class SqliteTelemetryStore:
         received_at: datetime,
         latest_only: bool = False,
     ) -> Sequence[Written]:
-        return await self._database.write(
+        recorded = await self._database.write(
             lambda connection: self._recording.record(connection, states, received_at, latest_only=latest_only)
         )
+        if recorded.records:
+            accounts = {mower_id: account_id for mower_id, account_id, _ in states}
+            for row in recorded.records:
+                self.records.tell(accounts[row.mower_id], [row])
+        return recorded.written
 
     async def record_results(self, rows: Sequence[TimelineRow]) -> int:
         def job(connection: sqlite3.Connection) -> int:

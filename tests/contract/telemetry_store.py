@@ -6,6 +6,7 @@ that side; each check takes a way to open a store.
 
 from __future__ import annotations
 
+from tests.contract.telemetry_health import HEALTH
 from tests.contract.telemetry_ingest import INGEST
 from tests.contract.telemetry_journal import JOURNAL
 from tests.contract.telemetry_reads import READS
@@ -13,5 +14,5 @@ from tests.contract.telemetry_records import RECORDS, RECORDS_OF_A_BOX, RECORDS_
 from tests.contract.telemetry_writes import WRITES
 
 COMMON = (*WRITES, *READS, *RECORDS)
-BOX = (*JOURNAL, *RECORDS_OF_A_BOX)
+BOX = (*JOURNAL, *RECORDS_OF_A_BOX, *HEALTH)
 RELAY = (*INGEST, *RECORDS_OF_A_RELAY)

@@ -20,6 +20,7 @@ import pytest
 from core.domain.errors import DatabaseNewerError, StorageError, StorageFullError
 from core.storage.sqlite_journal import BLOCK_ROWS, BLOCK_SPAN_US
 from core.storage.sqlite_store import SqliteTelemetryStore
+from core.telemetry.health_day import HEALTH_DAY
 from tests.contract import telemetry_parts as parts
 from tests.contract import telemetry_store as contract
 from tests.contract.telemetry_parts import HOME, MOWER, at, state_at
@@ -75,7 +76,12 @@ async def test_box_and_relay_agree_row_for_row(tmp_path: Path) -> None:
             reached = part.last_seq
         assert await parts.histories(relay) == await parts.histories(box)
         assert await parts.track(relay) == await parts.track(box)
-        assert (await box.journal_head()).acked_seq == reached == 500 + 72
+        kept = [
+            await store.records.list_kind(HOME, MOWER, HEALTH_DAY.name, *parts.EVER, limit=9) for store in (box, relay)
+        ]
+        assert kept[0] == kept[1]
+        assert len(kept[0][0]) == 1
+        assert (await box.journal_head()).acked_seq == reached == 500 + 72 + 1
 
 
 async def test_a_relay_keeps_no_journal(tmp_path: Path) -> None:
