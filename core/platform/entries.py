@@ -34,10 +34,11 @@ from core.domain.limits import CLOSE_DEADLINE_S, ENTRIES, SETUP_DEADLINE_S
 from core.platform.bluetooth import MakePort
 from core.platform.budget import BudgetStore, Sleep
 from core.platform.containment import containing_tasks
-from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, IgnoredDevice, plain
+from core.platform.entry import EntryRecord, EntrySource, EntryState, EntryView, find_record, plain
 from core.platform.entry_import import Arrivals, require_importable, write_import
 from core.platform.entry_life import EntryLife, Http, OnChange, Surroundings
 from core.platform.entry_store import EntryStore
+from core.platform.ignored_devices import IgnoredDevices
 from core.platform.integration import Integration
 from core.platform.loader import Loader
 from core.platform.owned_tasks import OwnedTasks
@@ -68,6 +69,7 @@ class ConfigEntries:
         close_deadline_s: float = CLOSE_DEADLINE_S,
     ) -> None:
         self.store = store
+        self.ignored = IgnoredDevices(store, clock)
         self.secrets = secrets
         self._budgets = budgets
         self._clock = clock
@@ -186,9 +188,9 @@ class ConfigEntries:
         """All entries as stored, or those of one domain."""
         return tuple(life.record for life in self._lives.values() if domain in (None, life.record.domain))
 
-    def find(self, domain: str, unique_id: str) -> EntryRecord | None:
-        """The entry of a device or account."""
-        return next((record for record in self.records(domain) if record.unique_id == unique_id), None)
+    def find(self, domain: str, unique_id: str, same: Mapping[str, Any] | None = None) -> EntryRecord | None:
+        """The entry of a device or account: the one with this unique id, else one whose data hold all of `same`."""
+        return find_record(self.records(domain), unique_id, same or {})
 
     def integration(self, entry_id: EntryId) -> Integration | None:
         """The set-up integration while the entry is loaded."""
@@ -276,9 +278,14 @@ class ConfigEntries:
         secrets: Mapping[str, str] | None = None,
         is_disabled: bool | None = None,
         needs_pairing: bool | None = None,
+        unique_id: str | None = None,
     ) -> EntryRecord:
-        """Stores changes; what is None stays. Only `is_disabled` acts at once; for the rest `reload` follows."""
+        """Stores changes; what is None stays. Only `is_disabled` acts at once; for the rest `reload` follows.
+        ConflictError when another entry has `unique_id`."""
         life = self._life(entry_id)
+        holder = None if unique_id is None else self.find(life.record.domain, unique_id)
+        if holder is not None and holder.entry_id != entry_id:
+            raise ConflictError(f"{holder.domain} has an entry for {unique_id!r} already")
         changed = msgspec.structs.replace(
             life.record,
             title=life.record.title if title is None else title,
@@ -286,6 +293,7 @@ class ConfigEntries:
             options=life.record.options if options is None else plain(options, "options"),
             is_disabled=life.record.is_disabled if is_disabled is None else is_disabled,
             needs_pairing=life.record.needs_pairing if needs_pairing is None else needs_pairing,
+            unique_id=life.record.unique_id if unique_id is None else unique_id,
         )
         if secrets:
             self.secrets.change(entry_id, secrets)
@@ -319,11 +327,6 @@ class ConfigEntries:
         await self.secrets.flush()
         for callback in self._on_removed:
             callback(life.record)
-
-    async def ignore(self, domain: str, unique_id: str, title: str) -> None:
-        """Discovery never offers this device again."""
-        device = IgnoredDevice(domain=domain, unique_id=unique_id, title=title, ignored_at=self._clock.now())
-        await self.store.ignore(device)
 
     # Bringing them up and down
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
@@ -116,3 +116,12 @@ class EntryView(msgspec.Struct, frozen=True, kw_only=True):
     """Set-ups that failed in a row."""
     next_try_at: datetime | None = None
     mowers: tuple[MowerDescription, ...] = ()
+
+
+def find_record(records: Iterable[EntryRecord], unique_id: str, same: Mapping[str, Any]) -> EntryRecord | None:
+    """The record with this unique id, else one whose data hold all of `same` (which is not empty)."""
+    known = tuple(records)
+    exact = next((record for record in known if record.unique_id == unique_id), None)
+    if exact is not None or not same:
+        return exact
+    return next((one for one in known if all(one.data.get(key) == value for key, value in same.items())), None)

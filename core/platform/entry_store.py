@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from core.domain.clock import Clock
+from core.domain.errors import NotFoundError
 from core.domain.ids import EntryId
 from core.platform.durable_file import JsonDocument
 from core.platform.entry import EntryRecord, IgnoredDevice, ImportedBundle
@@ -114,6 +115,17 @@ class EntryStore:
             await self._save()
         except BaseException:
             self._entries, self._ignored, self._imported, self._importing = before
+            raise
+
+    async def unignore(self, domain: str, unique_id: str) -> None:
+        """Forgets that a device was ignored; NotFoundError when it was not."""
+        device = self._ignored.pop((domain, unique_id), None)
+        if device is None:
+            raise NotFoundError(f"{unique_id!r} of {domain} is not ignored")
+        try:
+            await self._save()
+        except BaseException:
+            self._ignored[domain, unique_id] = device
             raise
 
     async def _save(self) -> None:

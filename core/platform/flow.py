@@ -27,7 +27,7 @@ from core.domain.clock import Clock
 from core.domain.ids import FlowId
 from core.platform.bluetooth import BluetoothPort
 from core.platform.fields import Field, serialize_schema, suggest
-from core.platform.integration import Entry
+from core.platform.integration import Entry, Secrets
 
 FlowSource = Literal["user", "discovery", "relay", "import", "reauth", "reconfigure"]
 UserInput = Mapping[str, Any]
@@ -105,7 +105,13 @@ class FlowPort(Protocol):
     """What the director does for a flow."""
 
     async def claim_unique_id(
-        self, flow_id: FlowId, unique_id: str, *, updates: Mapping[str, Any] | None, raise_on_progress: bool
+        self,
+        flow_id: FlowId,
+        unique_id: str,
+        *,
+        updates: Mapping[str, Any] | None,
+        raise_on_progress: bool,
+        same: Mapping[str, Any] | None = None,
     ) -> None:
         """AbortFlowError already_in_progress, already_configured or ignored."""
         ...
@@ -118,8 +124,9 @@ class FlowPort(Protocol):
         data: Mapping[str, Any] | None,
         options: Mapping[str, Any] | None,
         secrets: Mapping[str, str],
+        unique_id: str | None = None,
     ) -> None:
-        """Changes the entry and sets it up anew."""
+        """AbortFlowError already_configured when another entry has `unique_id`. Changes the entry and sets it up anew."""
         ...
 
 
@@ -140,6 +147,8 @@ class FlowContext:
     port: FlowPort
     bluetooth: BluetoothPort | None = None
     """None on a box without any radio or proxy."""
+    secrets: Secrets | None = None
+    """Those of `entry`."""
 
 
 class ConfigFlow:
@@ -155,6 +164,11 @@ class ConfigFlow:
         self.work: tuple[Callable[[], Awaitable[None]], str] | None = None
         self.progress_error: Exception | None = None
         """Why the last `progress` work failed, for the step that follows it."""
+
+    @classmethod
+    def shared_texts(cls) -> frozenset[str]:
+        """Keys of texts (`step.pin.title`, `error.wrong_pin`) that steps of a base class need of the folder."""
+        return frozenset()
 
     @property
     def source(self) -> FlowSource:
@@ -228,11 +242,17 @@ class ConfigFlow:
         return AbortResult(reason=reason, placeholders=dict(placeholders or {}))
 
     async def set_unique_id(
-        self, unique_id: str, *, updates: Mapping[str, Any] | None = None, raise_on_progress: bool = True
+        self,
+        unique_id: str,
+        *,
+        updates: Mapping[str, Any] | None = None,
+        raise_on_progress: bool = True,
+        same: Mapping[str, Any] | None = None,
     ) -> None:
         """Says which device or account this flow is about, as early as it is known. Ends the flow when another one
         is about the same (already_in_progress), when an entry has it already (already_configured; `updates` go into
-        that entry's data, e.g. a new address), or when a person wanted a discovery of it ignored. In a reauth or
+        that entry's data, e.g. a new address; with `same` also an entry whose data hold all of it counts as the
+        device's, and gets the new unique id: only for what the device itself has proven), or when a person wanted a discovery of it ignored. In a reauth or
         reconfigure it ends the flow when this is not the entry's device (unique_id_mismatch)."""
         if self.context.entry is not None:
             known = self.context.entry.unique_id
@@ -241,7 +261,7 @@ class ConfigFlow:
             self.unique_id = unique_id
             return
         await self.context.port.claim_unique_id(
-            self.context.flow_id, unique_id, updates=updates, raise_on_progress=raise_on_progress
+            self.context.flow_id, unique_id, updates=updates, raise_on_progress=raise_on_progress, same=same
         )
         self.unique_id = unique_id
 
@@ -252,11 +272,12 @@ class ConfigFlow:
         data: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         secrets: Mapping[str, str] | None = None,
+        unique_id: str | None = None,
         reason: str | None = None,
     ) -> AbortResult:
         """The end of a reauth or reconfigure: changes the entry, sets it up anew, and ends the flow. What is None
         stays; `secrets` are added to those that are there."""
         await self.context.port.update_entry(
-            self.entry, title=title, data=data, options=options, secrets=dict(secrets or {})
+            self.entry, title=title, data=data, options=options, secrets=dict(secrets or {}), unique_id=unique_id
         )
         return self.abort(reason=reason or f"{self.source}_successful")

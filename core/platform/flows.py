@@ -4,9 +4,7 @@ entries. Whatever a plugin's step does wrong ends that flow and nothing else.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -26,7 +24,6 @@ from core.platform.fields import suggest
 from core.platform.flow import (
     AbortFlowError,
     AbortResult,
-    ConfigFlow,
     CreateEntryResult,
     ExternalResult,
     FlowContext,
@@ -39,7 +36,8 @@ from core.platform.flow import (
 from core.platform.flow_step import StepRunner
 from core.platform.flow_view import FlowView
 from core.platform.integration import Entry
-from core.platform.loader import LoadedIntegration, Loader
+from core.platform.loader import Loader
+from core.platform.open_flow import OpenFlow
 from core.platform.owned_tasks import OwnedTasks
 from core.platform.plugin_log import PluginLog
 from core.platform.plugin_tasks import PluginTasks
@@ -50,19 +48,6 @@ WITH_ENTRY: frozenset[FlowSource] = frozenset({"reauth", "reconfigure"})
 UNASKED: frozenset[FlowSource] = frozenset({"discovery", "reauth"})
 """Sources that no person starts."""
 ENDS = (CreateEntryResult, AbortResult)
-
-
-@dataclass(slots=True, kw_only=True)
-class _OpenFlow:
-    flow: ConfigFlow
-    steps: StepRunner
-    tasks: PluginTasks
-    loaded: LoadedIntegration
-    result: FlowResult
-    touched_at: float
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    was_answered: bool = False
-    """A person has taken at least one step."""
 
 
 ENDED_KEPT = 32
@@ -90,7 +75,7 @@ class FlowDirector:
         self._bluetooth = bluetooth
         self._step_deadline_s = step_deadline_s
         self._close_deadline_s = close_deadline_s
-        self._open: dict[FlowId, _OpenFlow] = {}
+        self._open: dict[FlowId, OpenFlow] = {}
         self._ended: dict[FlowId, FlowView] = {}
         self._tasks = OwnedTasks()
         entries.on_auth_failed(self.start_reauth)
@@ -142,11 +127,12 @@ class FlowDirector:
             http=self._http,
             port=self,
             bluetooth=self._bluetooth,
+            secrets=self._entries.secrets.for_entry(record.entry_id) if record is not None else None,
         )
         flow = await steps.make(loaded.flow_class, flow_context)
         waiting = AbortResult(reason="not_started")
         self._make_room(source)  # loading has taken time
-        self._open[flow_id] = opened = _OpenFlow(
+        self._open[flow_id] = opened = OpenFlow(
             flow=flow, steps=steps, tasks=tasks, loaded=loaded, result=waiting, touched_at=self._clock.monotonic()
         )
         async with opened.lock:
@@ -181,7 +167,7 @@ class FlowDirector:
             return
         await self.start(record.domain, "reauth", {"entry_id": record.entry_id})
 
-    def _find_for_entry(self, entry_id: EntryId, source: FlowSource) -> _OpenFlow | None:
+    def _find_for_entry(self, entry_id: EntryId, source: FlowSource) -> OpenFlow | None:
         for opened in self._open.values():
             entry = opened.flow.context.entry
             if entry is not None and entry.entry_id == entry_id and opened.flow.source == source:
@@ -210,17 +196,17 @@ class FlowDirector:
         if flow.source != "discovery" or flow.unique_id is None:
             raise ConflictError("only a discovered device can be ignored")
         title = str(flow.context.details.get("name") or flow.unique_id)
-        await self._entries.ignore(flow.context.domain, flow.unique_id, title)
+        await self._entries.ignored.add(flow.context.domain, flow.unique_id, title)
         self._drop(flow_id)
 
-    def _find(self, flow_id: FlowId) -> _OpenFlow:
+    def _find(self, flow_id: FlowId) -> OpenFlow:
         self._expire()
         opened = self._open.get(flow_id)
         if opened is None:
             raise NotFoundError(f"there is no open flow {flow_id!r}")
         return opened
 
-    def _view(self, flow_id: FlowId, opened: _OpenFlow) -> FlowView:
+    def _view(self, flow_id: FlowId, opened: OpenFlow) -> FlowView:
         context = opened.flow.context
         left_s = opened.touched_at + FLOW_TTL_S - self._clock.monotonic()
         return FlowView(
@@ -255,7 +241,7 @@ class FlowDirector:
                 case _:
                     return self._view(flow_id, opened)  # work goes on by itself
 
-    async def _answer_form(self, flow_id: FlowId, opened: _OpenFlow, step_id: str, given: dict[str, Any]) -> FlowView:
+    async def _answer_form(self, flow_id: FlowId, opened: OpenFlow, step_id: str, given: dict[str, Any]) -> FlowView:
         form = cast("FormResult", opened.result)
         accepted, errors = await opened.steps.validate(opened.flow, given)
         if errors:
@@ -272,7 +258,7 @@ class FlowDirector:
     async def _go(
         self,
         flow_id: FlowId,
-        opened: _OpenFlow,
+        opened: OpenFlow,
         step: str,
         user_input: dict[str, Any] | None,
         given: dict[str, Any] | None = None,
@@ -296,7 +282,7 @@ class FlowDirector:
             self._drop(flow_id)
         return self._view(flow_id, opened)
 
-    async def _create(self, opened: _OpenFlow, result: CreateEntryResult) -> FlowResult:
+    async def _create(self, opened: OpenFlow, result: CreateEntryResult) -> FlowResult:
         flow = opened.flow
         if flow.source in WITH_ENTRY:
             log.error("flow would make a second entry", domain=flow.context.domain, source=flow.source)
@@ -319,7 +305,7 @@ class FlowDirector:
             return AbortResult(reason="already_configured")
         return CreateEntryResult(title=record.title, entry_id=record.entry_id)
 
-    def _begin_work(self, flow_id: FlowId, opened: _OpenFlow) -> None:
+    def _begin_work(self, flow_id: FlowId, opened: OpenFlow) -> None:
         """Runs the flow's `progress` work, then its next step."""
         if opened.flow.work is None:
             return
@@ -343,7 +329,13 @@ class FlowDirector:
     # The port that flows see
 
     async def claim_unique_id(
-        self, flow_id: FlowId, unique_id: str, *, updates: Mapping[str, Any] | None, raise_on_progress: bool
+        self,
+        flow_id: FlowId,
+        unique_id: str,
+        *,
+        updates: Mapping[str, Any] | None,
+        raise_on_progress: bool,
+        same: Mapping[str, Any] | None = None,
     ) -> None:
         """See ConfigFlow.set_unique_id."""
         own = self._open[flow_id].flow if flow_id in self._open else None
@@ -355,16 +347,16 @@ class FlowDirector:
             for opened in self._open.values()
         ):
             raise AbortFlowError("already_in_progress")
-        known = self._entries.find(domain, unique_id)
+        known = self._entries.find(domain, unique_id, same)
         if known is not None:
             data = {**known.data, **(updates or {})}
-            if data != known.data:
-                await self._entries.update(known.entry_id, data=data)
+            if (data, unique_id) != (known.data, known.unique_id):
+                await self._entries.update(known.entry_id, data=data, unique_id=unique_id)
                 self._tasks.spawn(lambda: self._entries.reload(known.entry_id), f"reload {known.entry_id}")
             else:
                 self._entries.nudge(domain, unique_id)
             raise AbortFlowError("already_configured")
-        if own.source == "discovery" and self._entries.store.is_ignored(domain, unique_id):
+        if own.source == "discovery" and self._entries.ignored.holds(domain, unique_id):
             raise AbortFlowError("ignored")
 
     async def update_entry(
@@ -375,18 +367,23 @@ class FlowDirector:
         data: Mapping[str, Any] | None,
         options: Mapping[str, Any] | None,
         secrets: Mapping[str, str],
+        unique_id: str | None = None,
     ) -> None:
         """See ConfigFlow.update_entry."""
         entry_id = entry.entry_id
         is_renewed = self._find_for_entry(entry_id, "reauth") is not None
-        await self._entries.update(
-            entry_id,
-            title=title,
-            data=data,
-            options=options,
-            secrets=secrets,
-            needs_pairing=False if is_renewed else None,
-        )
+        try:
+            await self._entries.update(
+                entry_id,
+                title=title,
+                data=data,
+                options=options,
+                secrets=secrets,
+                needs_pairing=False if is_renewed else None,
+                unique_id=unique_id,
+            )
+        except ConflictError as err:
+            raise AbortFlowError("already_configured") from err
         if not self._entries.record(entry_id).is_disabled:
             self._tasks.spawn(lambda: self._entries.reload(entry_id), f"reload {entry_id}")
 

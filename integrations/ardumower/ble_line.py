@@ -121,10 +121,15 @@ class BleLine:
 
 @asynccontextmanager
 async def open_ble_line(
-    port: BluetoothPort, address: str, clock: Clock, *, deadline_s: float = 60.0
+    port: BluetoothPort, address: str, clock: Clock, *, is_bonded: bool = False, deadline_s: float = 60.0
 ) -> AsyncIterator[BleLine]:
-    """Connects for as long as the block lasts; the mower needs no bond."""
-    async with port.connect(address, deadline_s=deadline_s) as connection:
-        line = BleLine(connection, clock.monotonic)
-        await line.start()
-        yield line
+    """Connects for as long as the block lasts. Most mowers need no bond; BondLostError from one that does."""
+    async with port.connect(address, bond="existing" if is_bonded else "none", deadline_s=deadline_s) as connection:
+        yield await start_line(connection, clock)
+
+
+async def start_line(connection: GattConnection, clock: Clock) -> BleLine:
+    """A line over an open connection, listening."""
+    line = BleLine(connection, clock.monotonic)
+    await line.start()
+    return line

@@ -11,10 +11,12 @@ from core.platform.emulation import (
     AttRefusedError,
     EmulatedAdvertising,
     EmulatedCharacteristic,
+    EmulatedPairing,
     EmulatedPeer,
     EmulatedService,
     MowerSession,
     Property,
+    Security,
 )
 from integrations.ardumower.ble_line import CHARACTERISTIC, SERVICE
 from integrations.ardumower.responder import DEFAULT_PASSWORD, SunrayBrain
@@ -43,8 +45,12 @@ class SunrayPeer(EmulatedPeer):
 
     mtu = 23
 
-    def __init__(self, address: str, brain: SunrayBrain, name: str = "Ardumower") -> None:
+    def __init__(
+        self, address: str, brain: SunrayBrain, name: str = "Ardumower", *, passkey: int | None = None
+    ) -> None:
         super().__init__(address)
+        self.passkey = passkey
+        """Fixed in the bridge, which then talks over a bond made with it only; None: no bond is needed."""
         self.brain = brain
         self.name = name
         self.faults = BridgeFaults()
@@ -54,11 +60,15 @@ class SunrayPeer(EmulatedPeer):
     @property
     def services(self) -> tuple[EmulatedService, ...]:
         properties: frozenset[Property] = frozenset({"read", "write", "write-without-response", "notify"})
-        bridge = EmulatedCharacteristic(uuid=CHARACTERISTIC, properties=properties)
+        security: Security = "open" if self.passkey is None else "authenticated"
+        bridge = EmulatedCharacteristic(uuid=CHARACTERISTIC, properties=properties, security=security)
         return (EmulatedService(uuid=SERVICE, characteristics=(bridge,)),)
 
     def advertising(self) -> EmulatedAdvertising:
         return EmulatedAdvertising(name=self.name, service_uuids=(SERVICE,))
+
+    def pairing(self) -> EmulatedPairing:
+        return EmulatedPairing(passkey=self.passkey)
 
     def opened(self, session: MowerSession) -> None:
         self._session = session
@@ -125,8 +135,8 @@ class SunrayPeer(EmulatedPeer):
 
 def make_emulated_peer(address: str, options: Mapping[str, str]) -> SunrayPeer:
     """For `mowdeck emulate ardumower`. Options: `name`, `password` (a number, or empty for none), `time_scale`,
-    `robot_id`. InvalidInputError names the one that is wrong."""
-    unknown = set(options) - {"name", "password", "time_scale", "robot_id"}
+    `robot_id`, `passkey` (six digits). InvalidInputError names the one that is wrong."""
+    unknown = set(options) - {"name", "password", "time_scale", "robot_id", "passkey"}
     if unknown:
         raise InvalidInputError.of(min(unknown), "is no option of this emulator")
     password: int | None = DEFAULT_PASSWORD
@@ -144,5 +154,9 @@ def make_emulated_peer(address: str, options: Mapping[str, str]) -> SunrayPeer:
         raise InvalidInputError.of("time_scale", "must be between 0.1 and 1000")
     if password is not None and not PASSWORD_MIN <= password < 2**31:
         raise InvalidInputError.of("password", f"must be between {PASSWORD_MIN} and {2**31 - 1}")
+    passkey = options.get("passkey")
+    if passkey is not None and not (len(passkey) == 6 and passkey.isascii() and passkey.isdigit()):
+        raise InvalidInputError.of("passkey", "must be six digits")
     brain = SunrayBrain(password=password, time_scale=time_scale, robot_id=options.get("robot_id", address))
-    return SunrayPeer(address, brain, options.get("name", "Ardumower"))
+    name = options.get("name", "Ardumower")
+    return SunrayPeer(address, brain, name, passkey=None if passkey is None else int(passkey))

@@ -68,7 +68,7 @@ class Ardumower:
             return open_http_line(context.http, settings.url)
         if context.bluetooth is None or settings.address is None:
             raise AdapterOffError("this box has no Bluetooth")
-        return open_ble_line(context.bluetooth, settings.address, context.clock)
+        return open_ble_line(context.bluetooth, settings.address, context.clock, is_bonded=settings.is_bonded)
 
     def _rssi_dbm(self) -> int | None:
         port, address = self._context.bluetooth, self._settings.address

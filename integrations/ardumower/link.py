@@ -16,7 +16,14 @@ from core.domain.capabilities import Capabilities
 from core.domain.clock import Clock
 from core.domain.commands import Command, EmergencyStop, ManualDrive, PauseMow
 from core.domain.drive import DriveFrame
-from core.domain.errors import EntryError, LinkLostError, LinkTimeoutError, MowdeckError
+from core.domain.errors import (
+    AuthFailedError,
+    BondLostError,
+    EntryError,
+    LinkLostError,
+    LinkTimeoutError,
+    MowdeckError,
+)
 from core.domain.mower import MOVING, Activity, LinkKind
 from core.platform.integration import ACCEPTED, IntegrationContext, Outcome, Report
 from integrations.ardumower.exchange import PATIENCE, BrokenOffError, Exchange, OvertakenError, Patience
@@ -101,8 +108,11 @@ class ArdumowerLink:
             raise LinkLostError("this link has ended; open a new one")
         self._was_run = True
         with hold(*self._mower.identities):
-            async with self._mower.open_line() as line:
-                await self._talk(line, report)
+            try:
+                async with self._mower.open_line() as line:
+                    await self._talk(line, report)
+            except BondLostError as err:
+                raise AuthFailedError("the mower wants to be paired with its passkey") from err
 
     async def _talk(self, line: Line, report: Report) -> None:
         exchange = Exchange(line, Session(self._mower.password), self._mower.patience)

@@ -16,6 +16,7 @@ import voluptuous as vol
 from core.domain.errors import EntryError
 from core.domain.geo import GeoPoint
 from core.domain.mower import LinkKind
+from core.platform.bluetooth_address import read_address
 from core.platform.integration import Entry
 from integrations.ardumower.areas import Patch, read_areas
 from integrations.ardumower.battery import DEFAULT_CELLS
@@ -25,7 +26,6 @@ DEFAULT_NAME = "Ardumower"
 DEFAULT_PASSWORD = "123456"  # noqa: S105  (the firmware's own default, printed in its manual)
 PASSWORD_MAX = 2**31 - 1
 """The firmware keeps it in a signed number of 32 bits."""
-_ADDRESS = re.compile(r"([0-9A-F]{2}:){5}[0-9A-F]{2}")
 _HOST = re.compile(r"[A-Za-z0-9_.\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]")
 
 
@@ -58,14 +58,6 @@ def read_url(text: str) -> str:
     return f"http://{host.lower()}/" if port in (None, 80) else f"http://{host.lower()}:{port}/"
 
 
-def read_address(text: str) -> str:
-    """A Bluetooth address in upper case; vol.Invalid for anything else."""
-    address = text.strip().upper().replace("-", ":")
-    if _ADDRESS.fullmatch(address) is None:
-        raise vol.Invalid("invalid_address")
-    return address
-
-
 def read_password(text: str | None) -> int:
     """The number behind the digits; vol.Invalid for anything else. The text is never part of an error."""
     digits = (text or "").strip()
@@ -87,6 +79,7 @@ ENTRY_SCHEMA = vol.Schema(
         vol.Required("link"): vol.In(["lan", "ble"]),
         vol.Optional("url"): vol.All(str, read_url),
         vol.Optional("address"): vol.All(str, read_address),
+        vol.Optional("is_bonded", default=False): bool,
         vol.Optional("name", default=DEFAULT_NAME): vol.All(str, vol.Strip, vol.Length(min=1, max=64)),
         vol.Optional("model"): vol.Any(None, str),
         vol.Optional("robot_id"): vol.Any(None, str),
@@ -107,6 +100,8 @@ class ArdumowerSettings:
     link: LinkKind
     url: str | None
     address: str | None
+    is_bonded: bool
+    """Whether the mower was paired with a passkey, because it demanded one."""
     name: str
     model: str | None
     serial: str
@@ -131,6 +126,7 @@ class ArdumowerSettings:
             link=link,
             url=url if link is LinkKind.LAN else None,
             address=address if link is LinkKind.BLE else None,
+            is_bonded=values["is_bonded"],
             name=values["name"],
             model=values.get("model"),
             serial=entry.unique_id or values.get("robot_id") or str(entry.entry_id),

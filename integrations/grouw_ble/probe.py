@@ -7,28 +7,25 @@ import asyncio
 
 from core.domain.clock import Clock
 from core.domain.errors import MowdeckError, NotReadyError, WrongPinError
-from core.platform.bluetooth import BluetoothPort
+from core.platform.bluetooth import GattConnection
 from integrations.grouw_ble.conversation import Conversation
 
 ANSWER_S = 5.0
 
 
-async def check_pin(
-    bluetooth: BluetoothPort, address: str, pin: str, *, clock: Clock, answer_s: float = ANSWER_S
-) -> None:
+async def check_pin(connection: GattConnection, pin: str, *, clock: Clock, answer_s: float = ANSWER_S) -> None:
     """WrongPinError, NotReadyError when the mower tells no PIN, LinkTimeoutError when it is none of these mowers,
     LinkLostError and BluetoothErrors."""
     failure: MowdeckError | None = None
-    async with bluetooth.connect(address) as connection:
-        talk = Conversation(connection, clock=clock, answer_s=answer_s)
-        async with asyncio.TaskGroup() as group:
-            watcher = group.create_task(talk.watch(), name=f"connection to {address}")
-            try:
-                await _ask(talk, pin, clock)
-            except MowdeckError as err:
-                failure = err  # out of the group as it is, not as a group
-            finally:
-                watcher.cancel()
+    talk = Conversation(connection, clock=clock, answer_s=answer_s)
+    async with asyncio.TaskGroup() as group:
+        watcher = group.create_task(talk.watch(), name=f"connection to {connection.address}")
+        try:
+            await _ask(talk, pin, clock)
+        except MowdeckError as err:
+            failure = err  # out of the group as it is, not as a group
+        finally:
+            watcher.cancel()
     if failure is not None:
         raise failure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,29 +9,11 @@ from typing import Any, Self
 import voluptuous as vol
 
 from core.domain.errors import EntryError
+from core.platform.bluetooth_address import read_address
 from core.platform.integration import Entry
 
 PIN = "pin"
 """Secret: the PIN that a person has typed and the mower has told."""
-_ADDRESS = re.compile(r"([0-9A-F]{2}:){5}[0-9A-F]{2}")
-_PIN = re.compile(r"[0-9]{4}")
-
-
-def address(value: Any) -> str:
-    """`AA:BB:CC:DD:EE:FF`, also from lower case, dashes, or no separators at all."""
-    digits = re.sub(r"[\s:-]", "", str(value)).upper()
-    found = ":".join(digits[at : at + 2] for at in range(0, len(digits), 2))
-    if not _ADDRESS.fullmatch(found):
-        raise vol.Invalid("invalid_address")
-    return found
-
-
-def pin(value: Any) -> str:
-    """Four digits; zeros in front count."""
-    text = str(value).strip()
-    if not _PIN.fullmatch(text):
-        raise vol.Invalid("invalid_pin")
-    return text
 
 
 def _seconds(least: float, most: float) -> Any:
@@ -41,7 +22,7 @@ def _seconds(least: float, most: float) -> Any:
 
 SCHEMA = vol.Schema(
     {
-        vol.Required("address"): address,
+        vol.Required("address"): read_address,
         vol.Required("name"): vol.All(str, vol.Length(min=1, max=64)),
         vol.Optional("releases", default=True): bool,
         vol.Optional("verifies_sign_in", default=False): bool,

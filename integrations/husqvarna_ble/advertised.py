@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.platform.bluetooth import Advertisement
 from integrations.husqvarna_ble.wire import Model, read_text, write_u32
 
 COMPANY = 0x0426
@@ -45,6 +46,12 @@ def read_advertised(data: bytes) -> Advertised:
         model=Model(device_type=product[1], variant=product[2]) if len(product) >= 3 else None,
         name=read_text(values[8]) if values.get(8) else None,
     )
+
+
+def advertised_of(heard: Advertisement | None) -> Advertised:
+    """What the mower says of itself on the air; nothing when it is not heard."""
+    data = heard.manufacturer_data.get(COMPANY, b"") if heard is not None else b""
+    return read_advertised(bytes(data))
 
 
 def write_advertised(advertised: Advertised) -> bytes:

@@ -28,7 +28,13 @@ class _Port:
     """Takes whatever a flow says."""
 
     async def claim_unique_id(
-        self, flow_id: FlowId, unique_id: str, *, updates: Mapping[str, Any] | None, raise_on_progress: bool
+        self,
+        flow_id: FlowId,
+        unique_id: str,
+        *,
+        updates: Mapping[str, Any] | None,
+        raise_on_progress: bool,
+        same: Mapping[str, Any] | None = None,
     ) -> None:
         """Nobody else is there."""
 
@@ -40,6 +46,7 @@ class _Port:
         data: Mapping[str, Any] | None,
         options: Mapping[str, Any] | None,
         secrets: Mapping[str, str],
+        unique_id: str | None = None,
     ) -> None:
         """Nothing is kept."""
 

@@ -84,7 +84,8 @@ def cover(
         used = used_texts(folder / "config_flow.py")
     except (OSError, SyntaxError, UnicodeDecodeError) as err:
         return Finding(area="texts", name=name, status="failed", detail=f"config_flow.py cannot be read: {err}")
-    wanted = {*_of_source(used, flow_class, shown), *_of_result(first)}
+    shared = (f"config.{key}" for key in flow_class.shared_texts())
+    wanted = {*_of_source(used, flow_class, shown), *_of_result(first), *shared}
     missing = [key for key in wanted if key not in texts]
     if missing:
         return Finding(area="texts", name=name, status="failed", detail=f"strings.json lacks {_some(missing)}")

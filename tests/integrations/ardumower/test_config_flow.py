@@ -31,16 +31,16 @@ from core.platform.integration import Entry
 from core.platform.loader import Loader
 from core.platform.manifest import Manifest, read_manifest
 from integrations.ardumower.config_flow import (
-    BLE_SCHEMA,
-    DISCOVERED_SCHEMA,
+    BLE_RECONFIGURE_SCHEMA,
     LAN_SCHEMA,
+    PASSWORD_SCHEMA,
     REAUTH_SCHEMA,
     ArdumowerFlow,
 )
 from integrations.ardumower.emulator import SunrayPeer
 from integrations.ardumower.occupancy import hold
 from integrations.ardumower.responder import SunrayBrain
-from integrations.ardumower.settings import ArdumowerSettings, read_address, read_password, read_url
+from integrations.ardumower.settings import ArdumowerSettings, read_password, read_url
 from tests.integrations.ardumower.peers import ADDRESS, MemoryPort, ble_entry, lan_entry, serve
 
 FOLDER = Path(integrations.ardumower.__file__).parent
@@ -59,12 +59,12 @@ class Director:
         self.updated: dict[str, Any] = {}
         self.taken = taken
 
-    async def claim_unique_id(self, flow_id, unique_id, *, updates, raise_on_progress):
+    async def claim_unique_id(self, flow_id, unique_id, *, updates, raise_on_progress, same=None):
         if unique_id in self.taken:
             raise AbortFlowError("already_configured")
         self.claimed.append(unique_id)
 
-    async def update_entry(self, entry, *, title, data, options, secrets):
+    async def update_entry(self, entry, *, title, data, options, secrets, unique_id=None):
         self.updated = {"title": title, "data": data, "options": options, "secrets": secrets}
 
 
@@ -206,66 +206,6 @@ async def test_the_same_mower_is_not_added_twice():
             await subject.step_lan(LAN_SCHEMA({"host": mower.url}))
 
 
-async def test_a_mower_over_bluetooth():
-    director = Director()
-    port = MemoryPort(SunrayPeer(ADDRESS, SunrayBrain()))
-    async with flow(director, port=port) as subject:
-        result = await subject.step_ble(BLE_SCHEMA({"address": ADDRESS.lower().replace(":", "-")}))
-        assert isinstance(result, CreateEntryResult)
-        assert director.claimed == [ROBOT_ID, "ble-c01122334455"]
-        assert result.data["address"] == ADDRESS
-        assert ArdumowerSettings.of(made(result, "ble-c01122334455")).serial == "ble-c01122334455"
-    assert not port.connections[-1].is_open, "it hangs up"
-
-
-async def test_a_mower_that_is_on_the_network_already_is_not_added_over_bluetooth():
-    async with flow(Director(ROBOT_ID), port=MemoryPort(SunrayPeer(ADDRESS, SunrayBrain()))) as subject:
-        with pytest.raises(AbortFlowError, match="already_configured"):
-            await subject.step_ble(BLE_SCHEMA({"address": ADDRESS}))
-
-
-async def test_why_bluetooth_does_not_work():
-    port = MemoryPort(SunrayPeer(ADDRESS, SunrayBrain()))
-    async with flow(Director(), port=port) as subject:
-        form = await subject.step_ble(BLE_SCHEMA({"address": "nonsense"}))
-        assert isinstance(form, FormResult)
-        assert form.errors == {"address": "invalid_address"}
-        async with port.connect(ADDRESS):
-            form = await subject.step_ble(BLE_SCHEMA({"address": ADDRESS}))
-            assert isinstance(form, FormResult)
-            assert form.errors == {"address": "peer_busy"}
-        port.is_near = False
-        form = await subject.step_ble(BLE_SCHEMA({"address": ADDRESS}))
-        assert isinstance(form, FormResult)
-        assert form.errors == {"address": "out_of_range"}
-    async with flow(Director()) as subject:
-        form = await subject.step_ble(BLE_SCHEMA({"address": ADDRESS}))
-        assert isinstance(form, FormResult)
-        assert form.errors == {"address": "no_bluetooth"}
-
-
-async def test_a_discovered_mower_waits_for_a_person():
-    director = Director()
-    port = MemoryPort(SunrayPeer(ADDRESS, SunrayBrain()))
-    details = {"address": ADDRESS, "name": "Ardumower"}
-    async with flow(director, source="discovery", details=details, port=port) as subject:
-        form = await subject.step_discovery(None)
-        assert isinstance(form, FormResult)
-        assert form.step_id == "confirm"
-        assert form.placeholders == {"name": "Ardumower", "address": ADDRESS}
-        assert port.connections == [], "nothing is asked before a person says so"
-        assert director.claimed == ["ble-c01122334455"]
-        port.is_near = False
-        form = await subject.step_confirm(DISCOVERED_SCHEMA({"name": "Rob"}))
-        assert isinstance(form, FormResult)
-        assert form.errors == {"base": "out_of_range"}
-        port.is_near = True
-        result = await subject.step_confirm(DISCOVERED_SCHEMA({"name": "Rob"}))
-        assert isinstance(result, CreateEntryResult)
-    async with flow(Director(), source="discovery") as subject:
-        assert isinstance(await subject.step_discovery(None), AbortResult)
-
-
 async def test_the_password_again():
     director = Director()
     async with AsyncExitStack() as stack:
@@ -372,11 +312,7 @@ def test_what_is_no_address_on_the_network(text: str):
         read_url(text)
 
 
-def test_bluetooth_addresses_and_passwords():
-    assert read_address("c0-11-22-33-44-55") == ADDRESS
-    for wrong in ("", "C0:11:22:33:44", "C0:11:22:33:44:GG"):
-        with pytest.raises(vol.Invalid):
-            read_address(wrong)
+def test_passwords():
     assert read_password(" 0042 ") == 42
     for wrong_password in (None, "", "-1", "²", "1.5", "9" * 11, str(2**31)):
         with pytest.raises(vol.Invalid) as caught:
@@ -406,8 +342,7 @@ async def test_it_loads():
 
 def test_every_word_of_the_forms_has_a_text():
     strings = json.loads((FOLDER / "strings.json").read_text())["config"]
-    for step, schema in (("lan", LAN_SCHEMA), ("ble", BLE_SCHEMA), ("confirm", DISCOVERED_SCHEMA)):
+    for step, schema in (("lan", LAN_SCHEMA), ("password", PASSWORD_SCHEMA), ("reauth", REAUTH_SCHEMA)):
         assert {field["name"] for field in serialize_schema(schema)} == set(strings["step"][step]["data"])
-    sources = "".join((FOLDER / name).read_text() for name in ("config_flow.py", "probe.py", "settings.py"))
-    for word in strings["error"]:
-        assert f'"{word}"' in sources or word.startswith("invalid_"), word
+    fields = {field["name"] for schema in (BLE_RECONFIGURE_SCHEMA, LAN_SCHEMA) for field in serialize_schema(schema)}
+    assert fields - {"name"} == set(strings["step"]["reconfigure"]["data"])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ pytest.importorskip("bumble")
 from core.domain import commands
 from core.domain.drive import DriveFrame
 from core.domain.errors import InvalidInputError, LinkLostError, LinkTimeoutError
-from core.domain.mower import Activity
+from core.domain.mower import Activity, LinkKind
 from core.platform.integration import Integration, IntegrationContext
 from edge_agent.bluetooth.discovery import matches
 from edge_agent.virtual_radio.emulation import make_peer
@@ -24,6 +25,7 @@ from integrations.ardumower.emulator import SunrayPeer, make_emulated_peer
 from integrations.ardumower.link import ArdumowerLink
 from integrations.ardumower.responder import SunrayBrain
 from integrations.ardumower.wire import Op
+from tests.contract.flow_person import form, running_flows, title
 from tests.contract.integration_contract import IntegrationContract, open_context
 from tests.integrations.ardumower.peers import (
     ADDRESS,
@@ -183,3 +185,24 @@ def test_what_can_be_chosen_on_the_command_line():
         with pytest.raises(InvalidInputError) as caught:
             make_emulated_peer("C0:00:00:00:00:01", wrong)
         assert "secret" not in str(caught.value)
+
+
+async def test_a_fixed_passkey_is_entered_once_and_the_bond_carries_the_link(tmp_path: Path):
+    peer = SunrayPeer(ADDRESS, SunrayBrain(), passkey=42_137)
+    async with on_air(peer) as world:
+        async with running_flows("ardumower", tmp_path, world.bluetooth) as who:
+            await who.start("discovery", address=ADDRESS, name="Rob")
+            await who.give()
+            given = {"name": "Rob", "password": "123456", "cells": 7, "rotation_deg": 0.0}
+            assert form(await who.give(**given)) == ("passkey", {})
+            assert form(await who.give(passkey="999999")) == ("passkey", {"passkey": "wrong_passkey"})
+            assert title(await who.give(passkey="042137")) == "Rob"
+            assert who.entry().data["is_bonded"] is True
+        async with open_context() as context:
+            link = make_link(
+                context,
+                lambda: open_ble_line(world.bluetooth, ADDRESS, context.clock, is_bonded=True),
+                link=LinkKind.BLE,
+            )
+            async with running(link, 20.0) as found:
+                assert found.latest.activity in (Activity.DOCKED, Activity.CHARGING, Activity.IDLE)

@@ -52,7 +52,8 @@ async def integration_on(peer: GrouwPeer, world: OnAir, **options: Any) -> Async
 
 
 async def check(peer: GrouwPeer, world: OnAir, pin: str) -> None:
-    await check_pin(world.bluetooth, peer.address, pin, clock=SystemClock(), answer_s=0.5)
+    async with world.bluetooth.connect(peer.address) as connection:
+        await check_pin(connection, pin, clock=SystemClock(), answer_s=0.5)
 
 
 async def test_the_pin_is_compared_without_pairing():

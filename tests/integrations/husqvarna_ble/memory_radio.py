@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from core.domain.errors import BondLostError, LinkLostError, NotInPairingModeError, OutOfRangeError
+from core.domain.errors import BondLostError, LinkLostError, NotInPairingModeError, OutOfRangeError, PairingRefusedError
 from core.platform.bluetooth import Advertisement, Undo, never
 from core.platform.emulation import REMOTE_USER_ENDED, EmulatedPeer
 
@@ -17,11 +17,10 @@ class MemorySession:
 
     central = "F0:00:00:00:00:01"
 
-    def __init__(self, peer: EmulatedPeer, address: str) -> None:
+    def __init__(self, peer: EmulatedPeer, address: str, *, is_bonded: bool) -> None:
         self.peer = peer
         self.address = address
-        self.is_encrypted = True
-        self.is_bonded = True
+        self.is_encrypted = self.is_bonded = is_bonded
         self.listeners: list[Callable[[bytes], None]] = []
         self._closed = asyncio.Event()
         self._notes: list[bytes] = []
@@ -54,26 +53,29 @@ class MemorySession:
     # The box's end
 
     async def read(self, characteristic: str) -> bytes:
-        self._check()
+        self._check(characteristic)
         return self.peer.read(self, characteristic)
 
     async def write(self, characteristic: str, data: bytes, *, with_response: bool = True) -> None:
-        self._check()
+        self._check(characteristic)
         assert len(data) <= self.mtu - 3
         self.peer.write(self, characteristic, data)
         await asyncio.sleep(0)
 
     async def subscribe(self, characteristic: str, on_data: Callable[[bytes], None]) -> None:
-        self._check()
+        self._check(characteristic)
         self.listeners.append(on_data)
         self.peer.subscribed(self, characteristic, True)
 
     async def wait_closed(self) -> None:
         await self._closed.wait()
 
-    def _check(self) -> None:
+    def _check(self, characteristic: str) -> None:
         if not self.is_open:
             raise LinkLostError("the connection ended")
+        found = [one for service in self.peer.services for one in service.characteristics if one.uuid == characteristic]
+        if not self.is_bonded and any(one.security != "open" for one in found):
+            raise BondLostError("the mower wants a bond")
 
 
 class MemoryRadio:
@@ -85,6 +87,8 @@ class MemoryRadio:
         self.is_bonded = is_bonded
         self.is_in_range = True
         self.connections = 0
+        self.passkeys: list[int | None] = []
+        """Of each attempt to pair."""
         self.open: set[MemorySession] = set()
         self.hurry = 0.0
         """Added to the mower's time."""
@@ -147,11 +151,14 @@ class MemoryRadio:
         if bond == "pair":
             if not self.peer.pairing().is_open:
                 raise NotInPairingModeError("the mower does not pair now")
+            self.passkeys.append(passkey)
+            if self.peer.pairing().passkey not in (None, passkey):
+                raise PairingRefusedError("the passkey was wrong")
             self.is_bonded = True
         if bond == "existing" and not self.is_bonded:
             raise BondLostError("the mower does not know this box")
         await asyncio.sleep(0)
-        session = MemorySession(self.peer, address)
+        session = MemorySession(self.peer, address, is_bonded=bond != "none" and self.is_bonded)
         self.connections += 1
         self.open.add(session)
         self.peer.opened(session)

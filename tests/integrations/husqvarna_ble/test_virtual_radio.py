@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +16,9 @@ from core.domain import commands
 from core.domain.clock import SystemClock
 from core.domain.errors import (
     AuthFailedError,
-    BondLostError,
     InvalidInputError,
     LinkLostError,
     MowdeckError,
-    NotInPairingModeError,
-    PairingRefusedError,
-    WrongPinError,
 )
 from core.domain.mower import Activity
 from core.platform.integration import Integration, IntegrationContext, key_of
@@ -31,12 +28,13 @@ from edge_agent.virtual_radio.air import VirtualAir
 from edge_agent.virtual_radio.box_adapter import box_adapter
 from edge_agent.virtual_radio.emulation import make_peer as make_peer_of_host
 from integrations.husqvarna_ble import create
+from integrations.husqvarna_ble.advertised import advertised_of
 from integrations.husqvarna_ble.emulator import HusqvarnaPeer, make_emulated_peer
 from integrations.husqvarna_ble.integration import HusqvarnaBle
-from integrations.husqvarna_ble.pairing import Pairing, advertised_of
-from integrations.husqvarna_ble.wire import Model, Operation
+from integrations.husqvarna_ble.wire import Operation
+from tests.contract.flow_person import FlowPerson, form, running_flows, title
 from tests.contract.integration_contract import IntegrationContract, obeyed, open_context, run_link
-from tests.integrations.husqvarna_ble.mowers import CHANNEL, entry_for, make_peer, with_bluetooth
+from tests.integrations.husqvarna_ble.mowers import entry_for, make_peer, with_bluetooth
 from tests.integrations.husqvarna_ble.radio import OnAir, on_air
 
 SLOWER: Mapping[str, Any] = {"answer_s": 1.0, "releases": False}
@@ -56,47 +54,57 @@ async def integration_on(peer: HusqvarnaPeer, world: OnAir, pin: str = "1234") -
         yield HusqvarnaBle(with_bluetooth(context, world.bluetooth, pin), entry_for(peer, **SLOWER))
 
 
-def pairing(peer: HusqvarnaPeer, world: OnAir) -> Pairing:
-    return Pairing(
-        world.bluetooth, address=peer.address, channel=CHANNEL, clock=SystemClock(), settle_s=0.0, pairable_s=0.5
-    )
-
-
-async def heard(peer: HusqvarnaPeer, world: OnAir) -> None:
-    async with asyncio.timeout(5):
+@asynccontextmanager
+async def adding(peer: HusqvarnaPeer, world: OnAir, folder: Path) -> AsyncIterator[FlowPerson]:
+    """A person before the form that says what to press on the mower."""
+    pace = {"settle_s": 0.0, "pairable_s": 0.5, "answer_s": 1.0}
+    async with asyncio.timeout(20):
         while advertised_of(world.bluetooth.latest(peer.address)).is_pairable is None:
             await asyncio.sleep(0.02)
+    async with running_flows("husqvarna_ble", folder, world.bluetooth, **pace) as who:
+        await who.start("discovery", address=peer.address)
+        assert form(await who.give()) == ("pair", {})
+        yield who
 
 
-async def test_pair_and_sign_in():
+async def test_pair_and_sign_in(tmp_path: Path):
     peer = make_peer()
-    async with on_air(peer, is_paired=False) as world:
-        hands = pairing(peer, world)
-        with pytest.raises(BondLostError):
-            await hands.identify("1234")
-        await hands.pair()
-        with pytest.raises(WrongPinError):
-            await hands.identify("4321")
-        who = await hands.identify("1234")
-        assert (who.serial, who.model, who.name) == ("230412223", Model(device_type=23, variant=1), "305")
+    async with on_air(peer, is_paired=False) as world, adding(peer, world, tmp_path) as who:
+        assert form(await who.give()) == ("pin", {})
+        assert form(await who.give(pin="4321")) == ("pin", {"pin": "wrong_pin"})
+        assert title(await who.give(pin="1234")) == "305"
+        data = who.entry().data
+        assert (data["serial"], data["device_type"], data["variant"]) == ("230412223", 23, 1)
         assert peer.heard.count(Operation.ENTER_OPERATOR_PIN) == 2
 
 
-async def test_a_mower_that_does_not_pair():
+async def test_a_mower_that_does_not_pair(tmp_path: Path):
     peer = make_peer()
     peer.faults.not_pairable = True
-    async with on_air(peer, is_paired=False) as world:
-        await heard(peer, world)
-        with pytest.raises(NotInPairingModeError):
-            await pairing(peer, world).pair()
+    async with on_air(peer, is_paired=False) as world, adding(peer, world, tmp_path) as who:
+        assert form(await who.give()) == ("pair", {"base": "not_in_pairing_mode"})
 
 
-async def test_a_mower_that_says_it_pairs_and_refuses():
+async def test_a_mower_that_says_it_pairs_and_refuses(tmp_path: Path):
     peer = make_peer()
-    async with on_air(peer, is_paired=False) as world:
+    async with on_air(peer, is_paired=False) as world, adding(peer, world, tmp_path) as who:
         world.hosted.faults.is_pairing_closed = True
-        with pytest.raises((NotInPairingModeError, PairingRefusedError)):
-            await pairing(peer, world).pair()
+        assert form(await who.give()) == ("pair", {"base": "not_in_pairing_mode"})
+
+
+async def test_a_flow_given_up_while_it_pairs_leaves_no_bond(tmp_path: Path):
+    peer = make_peer()
+    async with on_air(peer, is_paired=False) as world, adding(peer, world, tmp_path) as who:
+        peer.faults.lost_answers = 99
+        await who.begin()
+        async with asyncio.timeout(20):
+            while not any(session.is_bonded for session in world.hosted.sessions.values()):
+                await asyncio.sleep(0.005)
+            who.flows.cancel(who.flow_id)
+            while world.hosted.sessions:
+                await asyncio.sleep(0.005)
+    async with asyncio.timeout(5):
+        assert await world.backend.adapter.key_store.get_all() == []
 
 
 async def test_the_mower_has_forgotten_the_bond():

@@ -31,12 +31,12 @@ class Director:
         self.updated: dict[str, Any] = {}
         self.is_taken = False
 
-    async def claim_unique_id(self, flow_id, unique_id, *, updates, raise_on_progress):
+    async def claim_unique_id(self, flow_id, unique_id, *, updates, raise_on_progress, same=None):
         if self.is_taken:
             raise AbortFlowError("already_configured")
         self.claimed.append(unique_id)
 
-    async def update_entry(self, entry, *, title, data, options, secrets):
+    async def update_entry(self, entry, *, title, data, options, secrets, unique_id=None):
         self.updated = {"title": title, "data": data, "options": options, "secrets": secrets}
 
 
