@@ -105,6 +105,8 @@ class BluetoothAdapter:
     can_pair: bool = True
     takes_passkey: bool = True
     """Whether a passkey can be given while pairing."""
+    forget_services: Callable[[str], None] | None = None
+    """Drops what it remembers of a peer's services, so that the next connection asks the peer itself."""
     is_bond_resumed_on_demand: bool = False
     """The link to a bonded peer is encrypted only when it is told to; `pair` does that with the bond that is there."""
     client: type[BaseBleakClient] | None = None

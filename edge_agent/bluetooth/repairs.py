@@ -103,6 +103,8 @@ class Repairs:
 
     async def _forget_services(self, address: str) -> None:
         for station in list(self._stations.values()):
+            if station.adapter.forget_services is not None:
+                station.adapter.forget_services(address)
             care = station.adapter.care
             if care is None or await care.is_bonded(address):
                 continue  # with a bond, BlueZ asks the mower itself whether its services have changed

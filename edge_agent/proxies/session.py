@@ -17,7 +17,7 @@ from aioesphomeapi.model import (
 )
 from bleak_esphome.backend.client import ESPHomeClientData
 from bleak_esphome.backend.device import ESPHomeBluetoothDevice
-from bluetooth_data_tools import int_to_bluetooth_address
+from bluetooth_data_tools import int_to_bluetooth_address, mac_to_int
 
 from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.slot_count import slots_left
@@ -114,6 +114,7 @@ class ProxySession:
             can_connect=self.can_connect,
             can_pair=bool(self._features & BluetoothProxyFeature.PAIRING),
             takes_passkey=False,
+            forget_services=self._forget_services,
             is_bond_resumed_on_demand=True,
         )
 
@@ -126,6 +127,9 @@ class ProxySession:
             except Exception:  # ends in an integration's callback: the others have to hear of it too
                 log.exception("a connection over a proxy did not take its end well", proxy=self.source)
         self._data.disconnect_callbacks.clear()
+
+    def _forget_services(self, address: str) -> None:
+        self._device.cache.clear_gatt_services_cache(mac_to_int(address))
 
     def subscribe(self, on_packets: Callable[[Packets], None]) -> Callable[[], None]:
         if self._features & BluetoothProxyFeature.FEATURE_STATE_AND_MODE:

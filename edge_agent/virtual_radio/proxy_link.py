@@ -11,6 +11,7 @@ from uuid import UUID
 from aioesphomeapi import api_pb2 as _pb
 from bleak.assigned_numbers import CHARACTERISTIC_PROPERTIES
 from bleak.exc import BleakError, BleakGATTProtocolError
+from bleak.exc import BleakGATTProtocolErrorCode as AttCode
 from bumble.device import Connection
 
 from edge_agent.virtual_radio.client import VirtualClient
@@ -130,7 +131,7 @@ class ProxyLink:
             services = self._client.services
             descriptor = None if services is None else services.get_descriptor(handle)
             if descriptor is None:
-                raise BleakError("no such descriptor")
+                raise BleakGATTProtocolError(AttCode.INVALID_HANDLE)
             await self._client.write_gatt_descriptor(descriptor, data)
             self._send(pb.BluetoothGATTWriteResponse(address=self._number, handle=handle))
 
@@ -167,7 +168,7 @@ class ProxyLink:
         services = self._client.services
         found = None if services is None else services.get_characteristic(handle)
         if found is None:
-            raise BleakError("no such characteristic")
+            raise BleakGATTProtocolError(AttCode.INVALID_HANDLE)  # the ESP32 asks the mower, which says so
         return found
 
 

@@ -6,11 +6,19 @@ import asyncio
 
 import pytest
 
-from core.domain.errors import BondLostError, NoFreeSlotError, NotInPairingModeError, OutOfRangeError
+from core.domain.errors import (
+    BondLostError,
+    NoFreeSlotError,
+    NotInPairingModeError,
+    OutOfRangeError,
+    ServicesChangedError,
+)
+from core.platform.emulation import EmulatedCharacteristic, EmulatedService
 from tests.edge_agent.proxies.conftest import KEY, World, until
 from tests.edge_agent.virtual_radio.echo_mower import ADDRESS, ANSWER, COMMAND, NAME, EchoMower
 
 SHED, HOUSE, OWN = "shed", "house", "hci0"
+EXTRA = "98be0001-0b0e-421a-84e5-ddbf75dc6de4"
 SHED_SOURCE, HOUSE_SOURCE = "proxy-a0b765000001", "proxy-a0b765000002"
 
 
@@ -263,3 +271,26 @@ def used(world: World) -> dict[str, int]:
 async def talk(world: World) -> bytes:
     async with world.service.connect(ADDRESS, deadline_s=10) as connection:
         return await connection.read(NAME)
+
+
+class MovedMower(EchoMower):
+    """The same mower with new firmware: one more service, before the one that was first."""
+
+    @property
+    def services(self) -> tuple[EmulatedService, ...]:
+        extra = EmulatedCharacteristic(uuid=EXTRA.replace("0001", "0002"), properties=frozenset({"notify"}))
+        return (EmulatedService(uuid=EXTRA, characteristics=(extra,)), *super().services)
+
+
+async def test_services_that_have_moved_are_asked_for_anew(world: World) -> None:
+    shed = await world.proxy(SHED)
+    await world.air.add_peer(EchoMower())
+    await world.start()
+    await world.join(shed)
+    await world.heard_by(ADDRESS, SHED_SOURCE)
+    assert await talk(world) == b"Echo"
+    await world.air.remove_peer(ADDRESS)
+    await world.air.add_peer(MovedMower())
+    with pytest.raises(ServicesChangedError):
+        await talk(world)
+    assert await talk(world) == b"Echo"
