@@ -145,6 +145,8 @@ async def test_a_mower_that_was_connected_over_a_dying_proxy_goes_another_way(wo
         await connection.wait_closed()
         with pytest.raises(LinkLostError):
             await connection.read(NAME)
+    await world.see(first.record.proxy_id, lambda now: now.state == "unreachable")
+    assert SHED_SOURCE not in sources(world), "handles and all that it heard go with the proxy"
     async with world.service.connect(ADDRESS) as connection:
         assert await connection.read(NAME) == b"Echo"
         await shed.power_on()
@@ -250,6 +252,10 @@ async def test_nothing_under_the_gpl_is_loaded(world: World) -> None:
 async def until_state(desk: ProxyDesk, proxy_id: str, state: str):
     await until(lambda: any(one.state == state for one in desk.statuses() if one.record.proxy_id == proxy_id))
     return next(one for one in desk.statuses() if one.record.proxy_id == proxy_id)
+
+
+def sources(world: World) -> set[str]:
+    return {path.source for path in world.service._sightings.paths(ADDRESS, SystemClock().monotonic())}
 
 
 def device_over(world: World, source: str) -> object:

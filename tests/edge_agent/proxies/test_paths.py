@@ -79,7 +79,7 @@ async def test_a_full_proxy_is_passed_over(world: World) -> None:
         assert used(world)[OWN] == 1
 
 
-async def test_a_slot_that_others_free_is_taken_at_once(world: World) -> None:
+async def test_a_slot_that_others_free_is_taken(world: World) -> None:
     shed = await world.proxy(SHED, slots=1)
     await world.air.add_peer(EchoMower())
     await world.start()
@@ -206,6 +206,21 @@ async def test_of_two_bonds_the_one_that_is_lost_is_passed_over(world: World) ->
     async with world.service.connect(ADDRESS, bond="existing") as connection:
         await connection.write(COMMAND, b"over the shed")
     assert peer.written == [b"over the shed"]
+
+
+async def test_a_bond_that_the_mower_has_forgotten_is_replaced_at_the_first_try(world: World) -> None:
+    shed = await world.proxy(SHED)
+    peer = EchoMower(security="encrypted")
+    mower = await world.air.add_peer(peer)
+    await world.start()
+    await world.join(shed)
+    await world.heard_by(ADDRESS, SHED_SOURCE)
+    async with world.service.connect(ADDRESS, bond="pair"):
+        pass
+    await mower.forget_bonds()
+    async with world.service.connect(ADDRESS, bond="pair") as connection:
+        await connection.write(COMMAND, b"the old half on the proxy was in the way")
+    assert len(peer.written) == 1
 
 
 async def test_a_lost_bond_is_said_and_paired_anew_by_a_person(world: World) -> None:
