@@ -38,6 +38,7 @@ from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import read_boot_id, read_kernel_quality
 from edge_agent.commanding import make_commanding
 from edge_agent.handover.handover_desk import HandoverDesk
+from edge_agent.household.link_views import LinkBoard
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -108,7 +109,6 @@ class _Box:
         self.links = LinkStore(settings.data_dir)
         self.identity = self.links.identity()
         self.hub = RealtimeHub(clock=self.clock)
-        self.roster = Roster(plugins.registry, plugins.entries, people.account)
         self.live = LiveStates(account_id=people.account.require)
         self.recorder = Recorder(
             store=store,
@@ -128,6 +128,7 @@ class _Box:
             rng=random.Random(secrets.randbits(64)),
             on_change=lambda status: self.keeper.note_door(status),  # noqa: PLW0108  (the keeper is made later)
         )
+        self.roster = Roster(plugins.registry, plugins.entries, people.account, LinkBoard(self.supervisor))
         commanding = make_commanding(
             ledger=store.command_ledger,
             clock=self.clock,
@@ -136,6 +137,7 @@ class _Box:
             account_of=self._account_of,
             edge_id=lambda: EdgeId(self.identity.announced_id),
             capabilities=self.roster.capabilities,
+            areas=self.roster.areas,
             authorizer=people.authorizer,
             on_result=self._on_result,
         )

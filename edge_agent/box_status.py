@@ -79,5 +79,5 @@ def find_problems(
         found.append(f"The relay cannot be reached: {uplink.problem}.")
     for door in mowers:
         if door.phase == "parked":
-            found.append(f"Mower {door.mower_id} waits for a person: {door.detail or door.code}.")
+            found.append(f"A link of mower {door.mower_id} waits for a person: {door.detail or door.code}.")
     return tuple(found)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.access.authorizer import Authorizer
 from core.domain.capabilities import Capabilities
 from core.domain.ids import EdgeId, MowerId
+from core.domain.mower import Area
 from core.web.drive_desk import DrivingDesk
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.runtime.admission import AccountOf, Admission
@@ -37,17 +38,19 @@ def make_commanding(
     account_of: AccountOf,
     edge_id: Callable[[], EdgeId],
     capabilities: Callable[[MowerId], Capabilities | None],
+    areas: Callable[[MowerId], Sequence[Area]],
     authorizer: Authorizer,
     on_result: OnResult,
 ) -> Commanding:
-    """`capabilities` are those that the API shows; whether a command may run is judged by the open link's."""
+    """`capabilities` and `areas` are those that the API shows; whether a command may run is judged by the open link's."""
     safe = SafeLedger(ledger)
     commander = Commander(
         ledger=safe,
         admission=Admission(clock=clock, account_of=account_of, capabilities=supervisor.capabilities),
         clock=clock,
         live=live,
-        find_link=supervisor.open_link,
+        find_links=supervisor.open_links,
+        areas=areas,
         on_result=on_result,
     )
     desk = LocalCommandDesk(

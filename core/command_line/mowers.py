@@ -26,10 +26,13 @@ def mowers(host: HostOption = None, as_json: JsonOption = False) -> None:
         console.print(mower_table(found, {i: s["state"] for i, s in states.items()}, datetime.now(UTC)))
 
 
-def mower_table(found: list[dict[str, Any]], states: dict[str, dict[str, Any]], now: datetime) -> Table:
-    """The mowers as a table; a state that is old says so."""
+def mower_table(
+    found: list[dict[str, Any]], states: dict[str, dict[str, Any]], now: datetime, *, are_links_new: bool = True
+) -> Table:
+    """The mowers as a table; a state that is old says so. `are_links_new`: how each link is was asked just now; later
+    only the active one is known, from the state."""
     table = Table(box=None, pad_edge=False)
-    for heading in ("mower", "state", "battery", "RTK", "area", "seen", "id"):
+    for heading in ("mower", "state", "battery", "RTK", "area", "link", "seen", "id"):
         table.add_column(heading, no_wrap=heading != "state")
     for mower in sorted(found, key=lambda m: m["name"].casefold()):
         state = states.get(mower["mower_id"], {})
@@ -39,6 +42,7 @@ def mower_table(found: list[dict[str, Any]], states: dict[str, dict[str, Any]], 
             _percent(state),
             plain(state.get("rtk_fix") or ""),
             plain(state.get("current_area") or ""),
+            _links(mower.get("link_states", []) if are_links_new else [], state),
             _age(state.get("observed_at"), now),
             mower["mower_id"],
         )
@@ -71,6 +75,19 @@ def _words(mower: dict[str, Any], state: dict[str, Any]) -> str:
     if state.get("connectivity") == "offline":
         words += " [yellow](offline)[/]"
     return words
+
+
+def _links(links: list[dict[str, Any]], state: dict[str, Any]) -> str:
+    """The link that a command would take first, then the others that are up, then those that are not."""
+    if not links:
+        return plain((state.get("signals") or {}).get("active_link") or "")
+    words = [f"[bold]{plain(link['kind'])}[/]" if link["is_active"] else _link(link) for link in links]
+    return ", ".join(words)
+
+
+def _link(link: dict[str, Any]) -> str:
+    word = link["kind"] if link["state"] == "up" else f"{link['kind']} {link['state']}"
+    return f"[dim]{plain(word)}[/]" if link["state"] == "up" else f"[yellow]{plain(word)}[/]"
 
 
 def _percent(state: dict[str, Any]) -> str:

@@ -62,7 +62,7 @@ async def _show(messages: AsyncIterator[dict[str, Any]], found: list[dict[str, A
                 states[message["mower_id"]] = message["state"]
             elif message["type"] in {"command_result", "event", "connection"}:
                 lines = [*lines, _line(message, names)][-LINES:]
-            table = mower_table(found, states, datetime.now(UTC))
+            table = mower_table(found, states, datetime.now(UTC), are_links_new=False)
             live.update(Group(table, Text(), *[Text(line, style="dim") for line in lines]))
 
 

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from typing import TypeVar
+
 import msgspec
 
 
@@ -70,3 +74,52 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     reset_blade_usage: Simple | None = None
     find_mower: Simple | None = None
     manual_drive: Drive | None = None
+
+
+Ability = Simple | Start | Range | Spot | Schedule | Drive
+_Ability = TypeVar("_Ability", Simple, Start, Range, Spot, Schedule, Drive)
+
+
+def unite(several: Iterable[Capabilities]) -> Capabilities:
+    """What at least one of several links can do, for people and for a first look at a command: the widest limits and
+    the longest time to confirm. What one link really takes is for that link's own capabilities to say."""
+    return reduce(_united, several, Capabilities())
+
+
+def _united(one: Capabilities, other: Capabilities) -> Capabilities:
+    found: dict[str, Ability | None] = {}
+    for name in Capabilities.__struct_fields__:
+        first, second = getattr(one, name), getattr(other, name)
+        found[name] = _widest(first, second) if first is not None and second is not None else first or second
+    return Capabilities(**found)  # type: ignore[arg-type]
+
+
+def _widest(one: _Ability, other: _Ability) -> Ability:
+    timeout_s = max(one.confirm_timeout_s, other.confirm_timeout_s)
+    match one, other:
+        case Start(), Start():
+            longest = [limit for limit in (one.max_duration_s, other.max_duration_s) if limit is not None]
+            return Start(
+                confirm_timeout_s=timeout_s,
+                takes_areas=one.takes_areas or other.takes_areas,
+                max_duration_s=max(longest, default=None),
+            )
+        case Range(), Range():
+            return Range(
+                minimum=min(one.minimum, other.minimum),
+                maximum=max(one.maximum, other.maximum),
+                step=one.step if one.step == other.step else 0.0,
+                confirm_timeout_s=timeout_s,
+            )
+        case Spot(), Spot():
+            return Spot(max_radius_m=max(one.max_radius_m, other.max_radius_m), confirm_timeout_s=timeout_s)
+        case Schedule(), Schedule():
+            return Schedule(max_windows=max(one.max_windows, other.max_windows), confirm_timeout_s=timeout_s)
+        case Drive(), Drive():
+            return Drive(
+                max_speed_mps=max(one.max_speed_mps, other.max_speed_mps),
+                motor_timeout_s=min(one.motor_timeout_s, other.motor_timeout_s),
+                confirm_timeout_s=timeout_s,
+            )
+        case _:
+            return Simple(confirm_timeout_s=timeout_s)

@@ -6,13 +6,13 @@ saw it (`reserve`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from core.domain.capabilities import Capabilities
+from core.domain.capabilities import Capabilities, unite
 from core.domain.clock import Clock
 from core.domain.errors import ConflictError, NotFoundError
 from core.domain.ids import EntryId, MowerId, make_id
@@ -37,10 +37,17 @@ class RegisteredMower(msgspec.Struct, frozen=True, kw_only=True):
     is_from_fleet: bool = False
     """A relay reserved its id, so a relay may have it removed; what the household set up stays with the household."""
     links: dict[EntryId, tuple[LinkKind, ...]] = {}
+    """Oldest first."""
+    named_by: EntryId | None = None
+    """The entry whose word for it is its name; when that has gone, the name stays."""
     areas: tuple[Area, ...] = ()
-    """As its integration last described them."""
+    """The mower's own: of its oldest entry that knows any, so that ids of different integrations never mix."""
+    entry_areas: dict[EntryId, tuple[Area, ...]] = {}
+    """As each integration last described them."""
     capabilities: Capabilities | None = None
-    """Of its newest link; None until one was up."""
+    """Of all its links together; None until one was up."""
+    abilities: dict[EntryId, Capabilities] = {}
+    """Of each entry's newest link."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,12 +132,19 @@ class MowerRegistry:
         else:
             mower = self._mowers[mower_id]
             self._refuse_reservation(entry_id, mower)
-        changed = msgspec.structs.replace(
-            mower,
-            name=mower.name if mower.has_given_name else description.name,
-            model=description.model or mower.model,
-            links={**mower.links, entry_id: tuple(description.links)},
-            areas=description.areas,
+        links = {**mower.links, entry_id: tuple(description.links)}
+        is_namer = (
+            mower.named_by == entry_id or not mower.links or (not mower.named_by and next(iter(links)) == entry_id)
+        )
+        changed = _with_areas(
+            msgspec.structs.replace(
+                mower,
+                name=description.name if is_namer and not mower.has_given_name else mower.name,
+                named_by=entry_id if is_namer else mower.named_by,
+                model=(description.model or mower.model) if is_namer else (mower.model or description.model),
+                links=links,
+                entry_areas={**mower.entry_areas, entry_id: description.areas},
+            )
         )
         is_new = self._mowers.get(changed.mower_id) != changed
         self._mowers[changed.mower_id] = changed
@@ -175,12 +189,16 @@ class MowerRegistry:
         self._mowers[mower_id] = msgspec.structs.replace(self.get(mower_id), name=name, has_given_name=True)
         await self._save()
 
-    async def note_capabilities(self, mower_id: MowerId, capabilities: Capabilities) -> bool:
-        """Keeps what a link says that the mower can do; whether that is news. Nothing for a mower that has gone."""
+    async def note_capabilities(self, mower_id: MowerId, abilities: Mapping[EntryId, Capabilities]) -> bool:
+        """Keeps what links say that the mower can do, by their entries; whether that is news. Nothing for a mower
+        that has gone, and of an entry that does not reach it."""
         mower = self._mowers.get(mower_id)
-        if mower is None or mower.capabilities == capabilities:
+        if mower is None:
             return False
-        self._mowers[mower_id] = msgspec.structs.replace(mower, capabilities=capabilities)
+        able = {**mower.abilities, **{entry: found for entry, found in abilities.items() if entry in mower.links}}
+        if able == mower.abilities:
+            return False
+        self._mowers[mower_id] = _with_abilities(mower, able)
         await self._save()
         return True
 
@@ -193,12 +211,12 @@ class MowerRegistry:
             await self._save()
 
     async def detach(self, entry_id: EntryId) -> None:
-        """An entry has gone: its links end and its reservations are dropped; its mowers keep their ids."""
+        """An entry has gone: its links end and its reservations are dropped; its mowers keep their ids, and
+        with their last entry what they could do and their areas."""
         mowers = self.of_entry(entry_id)
         reserved = [found.mower_id for found in self._reservations.values() if found.entry_id == entry_id]
         for mower in mowers:
-            links = {entry: kinds for entry, kinds in mower.links.items() if entry != entry_id}
-            self._mowers[mower.mower_id] = msgspec.structs.replace(mower, links=links)
+            self._mowers[mower.mower_id] = _without_entry(mower, entry_id)
         for mower_id in reserved:
             del self._reservations[mower_id]
         if mowers or reserved:
@@ -208,3 +226,22 @@ class MowerRegistry:
         await self._document.save(
             _Body(mowers=tuple(self._mowers.values()), reservations=tuple(self._reservations.values()))
         )
+
+
+def _with_areas(mower: RegisteredMower) -> RegisteredMower:
+    known = (mower.entry_areas.get(entry_id, ()) for entry_id in mower.links)
+    return msgspec.structs.replace(mower, areas=next((areas for areas in known if areas), ()))
+
+
+def _with_abilities(mower: RegisteredMower, abilities: dict[EntryId, Capabilities]) -> RegisteredMower:
+    return msgspec.structs.replace(mower, abilities=abilities, capabilities=unite(abilities.values()))
+
+
+def _without_entry(mower: RegisteredMower, entry_id: EntryId) -> RegisteredMower:
+    links = {entry: kinds for entry, kinds in mower.links.items() if entry != entry_id}
+    if not links:
+        return msgspec.structs.replace(mower, links=links, entry_areas={}, abilities={})
+    entry_areas = {entry: areas for entry, areas in mower.entry_areas.items() if entry != entry_id}
+    left = _with_areas(msgspec.structs.replace(mower, links=links, entry_areas=entry_areas))
+    abilities = {entry: able for entry, able in mower.abilities.items() if entry != entry_id}
+    return _with_abilities(left, abilities) if abilities else msgspec.structs.replace(left, abilities={})

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 from core.domain.capabilities import Capabilities
 from core.domain.commands import Command, CommandStatus, IssuedBy
 from core.domain.drive import DriveEnd, DriveFrame, DriveSession
-from core.domain.ids import AccountId, CommandId, EdgeId, GroupId, MowerId, SiteId
+from core.domain.ids import AccountId, CommandId, EdgeId, EntryId, GroupId, MowerId, SiteId
 from core.domain.mower import Area, LinkKind, MowerState
 from core.identity.principal import Principal
+
+
+class MowerLinkView(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the links to a mower, as the box that keeps it sees it."""
+
+    kind: LinkKind
+    entry_id: EntryId
+    domain: str | None = None
+    """The integration of its entry."""
+    state: Literal["up", "connecting", "down"]
+    reason: str | None = None
+    """Why it is down, or up without reaching the mower."""
+    is_active: bool = False
+    """A command would go over it now."""
 
 
 class MowerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +43,9 @@ class MowerView(msgspec.Struct, frozen=True, kw_only=True):
     serial: str | None = None
     model: str | None = None
     links: tuple[LinkKind, ...] = ()
+    link_states: tuple[MowerLinkView, ...] = ()
+    """Each link, the one to be used first first. Only the box knows them; the active one is also in the state's
+    `signals`, everywhere."""
     areas: tuple[Area, ...] = ()
     capabilities: Capabilities = Capabilities()
     is_edge_online: bool | None = None

@@ -1,5 +1,6 @@
-"""Keeps the runtime in step with the config entries: an entry that is loaded has its mowers supervised, one that is
-not has none. Nothing here sends a command.
+"""Keeps the runtime in step with the config entries: an entry that is loaded has a link kept to each of its mowers, one
+that is not has none. A mower that several entries reach is one mower with several links, which come and go with
+their entries. Nothing here sends a command.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class MowerKeeper:
         self._account = account
         self._on_inventory = on_inventory
         self._retry_s = retry_s
-        self._served: dict[MowerId, EntryId] = {}
+        self._served: set[tuple[MowerId, EntryId]] = set()
         self._changed_entries: dict[EntryId, None] = {}
         self._changed_doors: dict[MowerId, None] = {}
         self._refused: dict[EntryId, str] = {}
@@ -85,9 +86,9 @@ class MowerKeeper:
     def note_door(self, status: DoorStatus) -> None:
         """A door has changed: its link may have said what the mower can do, or that its credentials do not hold."""
         self._changed_doors[status.mower_id] = None
-        entry_id = self._served.get(status.mower_id)
-        if entry_id is not None and status.phase is Phase.PARKED and status.code == AuthFailedError.code:
-            self._refused[entry_id] = status.detail or ""
+        is_served = (status.mower_id, status.entry_id) in self._served
+        if is_served and status.phase is Phase.PARKED and status.code == AuthFailedError.code:
+            self._refused[status.entry_id] = status.detail or ""
         self._noted.set()
 
     # -- carrying it out
@@ -138,20 +139,26 @@ class MowerKeeper:
         return True
 
     async def _ask_abilities(self, mower_id: MowerId) -> None:
-        able = self._supervisor.capabilities(mower_id)
-        if able is not None:
+        able = self._supervisor.abilities(mower_id)
+        if able:
             await self._registry.note_capabilities(mower_id, able)
 
     async def _follow(self, entry_id: EntryId) -> None:
         """Serves every mower of a loaded entry; detaches those of one that has gone."""
         if self._is_gone(entry_id):
-            await self._registry.detach(entry_id)
+            await self._detach(entry_id)
             return
         integration = self._entries.integration(entry_id)
         if integration is not None:
             names = self._entries.record(entry_id).mower_names
             for description in self._entries.view(entry_id).mowers:
                 await self._serve(entry_id, description, integration, names)
+
+    async def _detach(self, entry_id: EntryId) -> None:
+        mowers = self._registry.of_entry(entry_id)
+        await self._registry.detach(entry_id)
+        for mower in mowers:
+            self._intake.forget_entry(mower.mower_id, entry_id)
 
     def _is_gone(self, entry_id: EntryId) -> bool:
         return all(record.entry_id != entry_id for record in self._entries.records())
@@ -165,9 +172,7 @@ class MowerKeeper:
     ) -> None:
         given = names.get(key_of(description))
         mower_id = await self._registry.adopt(description, entry_id, given_name=given)
-        if mower_id in self._served:
-            if self._served[mower_id] != entry_id:
-                _log.info("two entries reach one mower; the first keeps it", mower_id=mower_id, entry_id=entry_id)
+        if (mower_id, entry_id) in self._served:
             return
         account_id = self._account.require()
         name = self._registry.get(mower_id).name
@@ -177,23 +182,18 @@ class MowerKeeper:
         if self._intake.last(mower_id) is None:
             latest = await self._store.latest(account_id, mower_id)
             self._intake.add(mower_id, None if latest is None else latest.state)
-        self._supervisor.add(mower_id, description, integration, description.links)
-        self._served[mower_id] = entry_id
+        self._supervisor.add(mower_id, entry_id, description, integration, description.links)
+        self._served.add((mower_id, entry_id))
 
     async def release(self, entry_id: EntryId) -> None:
         """Ends the links of an entry that is about to be unloaded, all at once: a stubborn one must not keep the
-        others. Its mowers stay known, and offline, or go over to another entry that reaches them."""
+        others. Its mowers stay known, and offline unless another entry reaches them."""
         async with self._gate:
-            mowers = [m for m, e in self._served.items() if e == entry_id]
-            for mower_id in mowers:
-                del self._served[mower_id]
+            served = {(mower_id, entry) for mower_id, entry in self._served if entry == entry_id}
+            self._served -= served
             async with asyncio.TaskGroup() as group:
-                for mower_id in mowers:
-                    group.create_task(self._supervisor.remove(mower_id), name=f"release {mower_id}")
-            for mower_id in mowers:
-                for other in self._registry.get(mower_id).links:
-                    if other != entry_id:
-                        self._note(other)
+                for mower_id, _ in served:
+                    group.create_task(self._supervisor.remove(mower_id, entry_id), name=f"release {mower_id}")
 
     # -- forgetting
 
@@ -202,7 +202,7 @@ class MowerKeeper:
         simply asked for again: the registry forgets the mower when its rows are gone."""
         async with self._gate:
             for entry_id in [e for e in self._registry.get(mower_id).links if self._is_gone(e)]:
-                await self._registry.detach(entry_id)
+                await self._detach(entry_id)
             mower = self._registry.get(mower_id)
             if any(self._may_reach(entry_id, mower.key) for entry_id in mower.links):
                 raise ConflictError(

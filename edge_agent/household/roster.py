@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from core.domain.capabilities import Capabilities
 from core.domain.errors import NotFoundError
 from core.domain.ids import AccountId, EntryId, MowerId
-from core.domain.mower import LinkKind, MowerDescription
+from core.domain.mower import Area, LinkKind, MowerDescription
 from core.platform.entries import ConfigEntries
 from core.platform.entry import EntryState, EntryView
 from core.platform.registry import MowerRegistry, RegisteredMower
 from core.sync.messages import FailedRegistration, InventoryItem
 from core.web.ports import MowerView
 from edge_agent.household.account import HouseholdAccount
+from edge_agent.household.link_views import LinkBoard
 
 _TROUBLE = {
     EntryState.RETRY,
@@ -28,10 +29,13 @@ NO_ENTRY = "no integration reaches this mower any more"
 class Roster:
     """Reads registry and entries; changes nothing."""
 
-    def __init__(self, registry: MowerRegistry, entries: ConfigEntries, account: HouseholdAccount) -> None:
+    def __init__(
+        self, registry: MowerRegistry, entries: ConfigEntries, account: HouseholdAccount, links: LinkBoard
+    ) -> None:
         self._registry = registry
         self._entries = entries
         self._account = account
+        self._links = links
 
     async def mower(self, account_id: AccountId, mower_id: MowerId) -> MowerView:
         """NotFoundError for one of another account or none."""
@@ -51,6 +55,13 @@ class Roster:
             return self._registry.get(mower_id).capabilities
         except NotFoundError:
             return None
+
+    def areas(self, mower_id: MowerId) -> tuple[Area, ...]:
+        """The mower's areas as people see them."""
+        try:
+            return self._registry.get(mower_id).areas
+        except NotFoundError:
+            return ()
 
     def is_known(self, mower_id: MowerId) -> bool:
         """Whether it is a mower of this box."""
@@ -89,6 +100,7 @@ class Roster:
             serial=serial,
             model=mower.model,
             links=_links(mower),
+            link_states=self._links.views(mower, self._entry_words),
             areas=mower.areas,
             capabilities=mower.capabilities or Capabilities(),
             setup_error=_trouble(entry),
@@ -98,6 +110,10 @@ class Roster:
         """Of several entries that reach it, the first that is well."""
         entries = [entry for entry_id in mower.links if (entry := self._entry(entry_id)) is not None]
         return next((entry for entry in entries if _trouble(entry) is None), entries[0] if entries else None)
+
+    def _entry_words(self, entry_id: EntryId) -> tuple[str | None, str | None]:
+        entry = self._entry(entry_id)
+        return None if entry is None else entry.domain, _trouble(entry)
 
     def _entry(self, entry_id: EntryId) -> EntryView | None:
         try:

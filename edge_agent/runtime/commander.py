@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,16 +18,18 @@ from core.domain.commands import FINAL, CommandResult, CommandStatus, EmergencyS
 from core.domain.drive import DriveEnd
 from core.domain.errors import UnavailableError
 from core.domain.ids import CommandId, MowerId
+from core.domain.mower import Area
 from core.storage.command_ledger import LedgerEntry
 from core.sync.messages import CancelEnvelope, CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.runtime.admission import Admission, Refusal, StopMark, Times
-from edge_agent.runtime.door import OpenLink
-from edge_agent.runtime.drive import DriveSeats, FindLink, Wait, wait_for
+from edge_agent.runtime.carrier import OpenLink
+from edge_agent.runtime.drive import DriveSeats, FindLinks, Wait, wait_for
 from edge_agent.runtime.early_cancels import EarlyCancels, does_cancel
-from edge_agent.runtime.execution import SEND_DEADLINE_S, Execution
+from edge_agent.runtime.execution import Execution
 from edge_agent.runtime.ledger import SafeLedger
 from edge_agent.runtime.live import LiveStates
+from edge_agent.runtime.sending import SEND_DEADLINE_S
 from edge_agent.runtime.ticket import (
     CANCELLED_BY_STOP,
     INTERRUPTED,
@@ -81,7 +83,8 @@ class Commander:
         admission: Admission,
         clock: ClockKeeper,
         live: LiveStates,
-        find_link: FindLink,
+        find_links: FindLinks,
+        areas: Callable[[MowerId], Sequence[Area]],
         on_result: OnResult,
         send_deadline_s: float = SEND_DEADLINE_S,
         drive_wait: Wait = wait_for,
@@ -90,12 +93,13 @@ class Commander:
         self._admission = admission
         self._clock = clock
         self._on_result = on_result
-        self.seats = DriveSeats(clock=clock, live=live, find_link=find_link, wait=drive_wait)
+        self.seats = DriveSeats(clock=clock, live=live, find_links=find_links, wait=drive_wait)
         """Who drives by hand."""
         self._execution = Execution(
             clock=clock,
             live=live,
-            find_link=find_link,
+            find_links=find_links,
+            areas=areas,
             conclude=self._conclude,
             seats=self.seats,
             begin_drive=self._begin_drive,

@@ -1,4 +1,4 @@
-"""One mower's fire door as a value: what it is doing, and when it tries again."""
+"""The fire door of one entry's link to one mower, as a value: what it is doing, and when it tries again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import msgspec
 from core.domain import limits
 from core.domain.capabilities import Capabilities
 from core.domain.errors import MowdeckError
-from core.domain.ids import MowerId
+from core.domain.ids import EntryId, MowerId
 from core.domain.mower import LinkKind, MowerDescription
-from core.platform.integration import Integration, MowerLink
+from core.platform.integration import Integration
+from edge_agent.runtime.carrier import OpenLink
+from edge_agent.runtime.lane import Lane
 
 JITTER = 0.2
 """Share of a pause that is added at random, so that many mowers do not come back in step."""
@@ -40,9 +42,11 @@ class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A door as status pages and diagnostics show it. `code` and `detail` are those of the last failure."""
 
     mower_id: MowerId
+    entry_id: EntryId
     phase: Phase
     since: datetime
     link: LinkKind | None = None
+    """The kind that is up."""
     failures: int = 0
     code: str | None = None
     detail: str | None = None
@@ -50,27 +54,21 @@ class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     retry_in_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenLink:
-    """A link that runs now."""
-
-    kind: LinkKind
-    link: MowerLink
-    capabilities: Capabilities
-
-
 @dataclass(slots=True, kw_only=True)
 class Door:
-    """The supervisor's own notes on one mower."""
+    """The supervisor's own notes on one entry's way to one mower."""
 
     mower_id: MowerId
+    entry_id: EntryId
     description: MowerDescription
     integration: Integration
     links: Sequence[LinkKind]
     status: DoorStatus
     open_link: OpenLink | None = None
+    lane: Lane | None = None
+    """Of the open link."""
     capabilities: Capabilities | None = None
-    """Of the newest link; kept while the mower is out of reach."""
+    """Of its newest link; kept while that is down."""
     failures: int = 0
     task: asyncio.Task[None] | None = None
     resumed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import structlog
@@ -22,8 +22,8 @@ from core.domain.ids import CommandId, MowerId
 from core.domain.mower import Activity, Connectivity, MowerState
 from core.platform import fire_door
 from core.platform.integration import DrivableLink, MowerLink
+from edge_agent.runtime.carrier import OpenLink
 from edge_agent.runtime.dead_man import DeadMan, Halt, Move, Over, Verdict
-from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.leash import run_until
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import Source, Ticket
@@ -40,13 +40,13 @@ STOP_LEAD_S = 0.1
 """An emergency stop has the link to itself for this long."""
 OCCUPIED = "somebody is driving the mower by hand"
 NO_SESSION = "no drive session is open"
-CANNOT_BE_DRIVEN = "the mower cannot be driven over this link"
 
 _HANDED_OVER = frozenset({DriveEnd.COMMAND, DriveEnd.STOP, DriveEnd.LEFT_MANUAL, DriveEnd.LINK_LOST, DriveEnd.REMOVED})
 """Ends after which something else has the mower, so that it is not taken out of manual mode here."""
 
 Conclude = Callable[[Ticket, CommandStatus, str | None], Awaitable[None]]
-FindLink = Callable[[MowerId], OpenLink | None]
+FindLinks = Callable[[MowerId], Sequence[OpenLink]]
+"""The links to a mower that are up, the one to be used first first."""
 Wait = Callable[[asyncio.Event, float], Awaitable[None]]
 """Returns when the event is set or the seconds have passed."""
 
@@ -61,10 +61,10 @@ async def wait_for(event: asyncio.Event, seconds: float) -> None:
 
 
 class Seat:
-    """One open session. `run` is its life; `take` and `end` never wait."""
+    """One open session, over the one link that carried its command. `run` is its life; `take` and `end` never wait."""
 
     def __init__(
-        self, ticket: Ticket, link: OpenLink, *, clock: Clock, live: LiveStates, find_link: FindLink, wait: Wait
+        self, ticket: Ticket, link: OpenLink, *, clock: Clock, live: LiveStates, find_links: FindLinks, wait: Wait
     ) -> None:
         self.ticket = ticket
         self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -75,7 +75,7 @@ class Seat:
         self._link = link
         self._clock = clock
         self._live = live
-        self._find_link = find_link
+        self._find_links = find_links
         self._wait = wait
         ability = link.capabilities.manual_drive
         self._dead_man = DeadMan(
@@ -145,7 +145,7 @@ class Seat:
     def _look(self, _: MowerId, state: MowerState) -> None:
         if state.blades_on is True:
             self.end(DriveEnd.BLADES)
-        elif state.connectivity is Connectivity.OFFLINE:
+        elif state.connectivity is Connectivity.OFFLINE or self._find_own() is not self._link.link:
             self.end(DriveEnd.LINK_LOST)
         elif state.activity is not Activity.MANUAL:
             self.end(DriveEnd.LEFT_MANUAL, state.activity.value)
@@ -157,8 +157,7 @@ class Seat:
             due = self._dead_man.tick(now)
             if due is not None:
                 self._put(due)
-            current = self._find_link(self.mower_id)
-            if current is None or current.link is not self._link.link:
+            if self._find_own() is not self._link.link:
                 self.end(DriveEnd.LINK_LOST)
             word, self._word = self._word, None
             if word is not None:
@@ -194,9 +193,15 @@ class Seat:
         """The mower is told to stand, whatever the reason. What cannot be told any more, its own dead man does."""
         if self._end is DriveEnd.STOP:
             await self._wait(asyncio.Event(), STOP_LEAD_S)
-        current = self._find_link(self.mower_id)  # after a lost link perhaps another one to the same mower
-        if current is not None and hasattr(current.link, "drive"):
-            await self._stand(current.link)
+        own = self._find_own()
+        if own is not None and hasattr(own, "drive"):
+            await self._stand(own)
+
+    def _find_own(self) -> MowerLink | None:
+        """The link that is open now on the path of the session; after a lost one that is another. A drive never goes
+        over to another path: nobody knows what the machine there takes a frame for."""
+        links = self._find_links(self.mower_id)
+        return next((link.link for link in links if link.key == self._link.key), None)
 
     async def leave(self) -> None:
         """Takes the mower out of manual mode, unless something else has it now, and waits until that shows."""
@@ -240,16 +245,16 @@ def _note_left(left: asyncio.Event, state: MowerState) -> None:
 class DriveSeats:
     """The open sessions of the box, at most one per mower."""
 
-    def __init__(self, *, clock: Clock, live: LiveStates, find_link: FindLink, wait: Wait = wait_for) -> None:
+    def __init__(self, *, clock: Clock, live: LiveStates, find_links: FindLinks, wait: Wait = wait_for) -> None:
         self._clock = clock
         self._live = live
-        self._find_link = find_link
+        self._find_links = find_links
         self._wait = wait
         self._seats: dict[MowerId, Seat] = {}
 
     def open(self, ticket: Ticket, link: OpenLink) -> Seat:
         """The seat of an admitted command whose mower is in manual mode; `occupy` has to follow."""
-        seat = Seat(ticket, link, clock=self._clock, live=self._live, find_link=self._find_link, wait=self._wait)
+        seat = Seat(ticket, link, clock=self._clock, live=self._live, find_links=self._find_links, wait=self._wait)
         self._seats[seat.mower_id] = seat
         return seat
 

@@ -14,8 +14,10 @@ from core.domain import limits
 from core.domain.clock import Clock
 from core.domain.errors import FloodError, IntegrationError, LinkLostError
 from core.domain.events import MowerEvent
-from core.domain.ids import MowerId
-from core.domain.mower import LinkKind, MowerState
+from core.domain.ids import EntryId, MowerId
+from core.domain.mower import Connectivity, LinkKind, MowerState
+from core.telemetry.merging import told_by
+from edge_agent.runtime.carrier import LinkKey, key_of_link
 
 FLOOD_WINDOW_S = 10.0
 
@@ -33,11 +35,17 @@ class Lane:
     """Takes the reports of one link. `failed` is done as soon as the link did something it may not do, also when
     the link swallowed the error that it got for it."""
 
-    def __init__(self, mower_id: MowerId, kind: LinkKind, *, clock: Clock, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, mower_id: MowerId, kind: LinkKind, entry_id: EntryId, *, clock: Clock, wake: Callable[[], None]
+    ) -> None:
         self.mower_id = mower_id
-        self.kind = kind
+        self.key: LinkKey = key_of_link(kind, entry_id)
         self.state: MowerState | None = None
         """The newest state that the intake has not taken yet."""
+        self.told: frozenset[str] = frozenset()
+        """Fields that any report of this link has filled, also one that another replaced."""
+        self.said: Connectivity | None = None
+        """The connectivity of its newest report; None until it has reported."""
         self.events: deque[MowerEvent] = deque()
         self.heard_at = clock.monotonic()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -69,7 +77,9 @@ class Lane:
             raise self._fail(checked)
         if isinstance(checked, MowerState):
             self.coalesced += self.state is not None
-            self.state = checked
+            self.told |= told_by(checked)
+            if self.state is None or checked.observed_at >= self.state.observed_at:
+                self.state, self.said = checked, checked.connectivity
         elif len(self.events) >= limits.EVENT_QUEUE:
             raise self._fail(FloodError(f"more than {limits.EVENT_QUEUE} events at once"))
         else:
@@ -77,6 +87,11 @@ class Lane:
         self.reports += 1
         self.heard_at = self._clock.monotonic()
         self._wake()
+
+    @property
+    def says_offline(self) -> bool:
+        """Whether the link is up and says that the mower is out of its reach."""
+        return self.said is Connectivity.OFFLINE
 
     def _spend(self) -> None:
         now = self._clock.monotonic()

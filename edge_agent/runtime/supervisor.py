@@ -1,6 +1,6 @@
-"""One named task per mower, each a fire door: retryable -> back off, final -> park, bug -> log and park.
+"""One named task per link of each mower, each a fire door: retryable -> back off, final -> park, bug -> log and park.
 
-Whatever one mower's plugin does, the others and the box do not notice. The supervisor opens links and never sends
+Whatever one link's plugin does, the mower's other links, the other mowers and the box do not notice. The supervisor opens links and never sends
 a command: nothing moves because software started again.
 """
 
@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 import structlog
 
 from core.domain import limits
-from core.domain.capabilities import Capabilities
+from core.domain.capabilities import Capabilities, unite
 from core.domain.clock import Clock
 from core.domain.errors import ConflictError, IntegrationError, LinkLostError, MowdeckError
-from core.domain.ids import MowerId
+from core.domain.ids import EntryId, MowerId
 from core.domain.mower import LinkKind, MowerDescription
 from core.platform import fire_door
 from core.platform.integration import Integration, MowerLink, key_of
+from edge_agent.runtime.carrier import OpenLink, preference
 from edge_agent.runtime.door import (
     Door,
     DoorStatus,
     OnChange,
-    OpenLink,
     Phase,
     is_retryable,
     retry_pause_s,
@@ -43,7 +44,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class Supervisor:
-    """Keeps a link to every mower. `run` is the life of all doors; `add`, `remove` and `resume` may come at any
+    """Keeps one link per mower and entry that reaches it. `run` is the life of all doors; `add`, `remove` and `resume` may come at any
     time from the same loop."""
 
     def __init__(
@@ -64,58 +65,82 @@ class Supervisor:
         self._pause = pause
         self._open_deadline_s = open_deadline_s
         self._close_deadline_s = close_deadline_s
-        self._doors: dict[MowerId, Door] = {}
+        self._doors: dict[tuple[MowerId, EntryId], Door] = {}
         self._group: asyncio.TaskGroup | None = None
 
     # -- the household's mowers
 
     def add(
-        self, mower_id: MowerId, description: MowerDescription, integration: Integration, links: Sequence[LinkKind]
+        self,
+        mower_id: MowerId,
+        entry_id: EntryId,
+        description: MowerDescription,
+        integration: Integration,
+        links: Sequence[LinkKind],
     ) -> None:
-        """Begins to keep a link to a mower, trying `links` in this order. The intake must know the mower.
-        ConflictError when it is kept already."""
-        if mower_id in self._doors:
-            raise ConflictError(f"mower {mower_id} is already supervised")
+        """Begins to keep an entry's link to a mower, trying `links` in this order: of one entry they are
+        alternatives, of several entries they are up at once. The intake must know the mower. ConflictError when it
+        is kept already."""
+        if (mower_id, entry_id) in self._doors:
+            raise ConflictError(f"mower {mower_id} is already supervised for entry {entry_id}")
         if not links:
             raise ConflictError(f"mower {mower_id} has no link")
-        status = DoorStatus(mower_id=mower_id, phase=Phase.CONNECTING, since=self._clock.now())
+        status = DoorStatus(mower_id=mower_id, entry_id=entry_id, phase=Phase.CONNECTING, since=self._clock.now())
         door = Door(
-            mower_id=mower_id, description=description, integration=integration, links=tuple(links), status=status
+            mower_id=mower_id,
+            entry_id=entry_id,
+            description=description,
+            integration=integration,
+            links=tuple(links),
+            status=status,
         )
-        self._doors[mower_id] = door
+        self._doors[mower_id, entry_id] = door
         if self._group is not None:
             self._start(door, self._group)
 
-    async def remove(self, mower_id: MowerId) -> None:
-        """Ends the mower's link and forgets it; returns when its task is dead (or its plugin's was abandoned)."""
-        door = self._doors.pop(mower_id, None)
+    async def remove(self, mower_id: MowerId, entry_id: EntryId) -> None:
+        """Ends an entry's link to a mower and forgets it; returns when its task is dead (or its plugin's was
+        abandoned). The mower's other links go on."""
+        door = self._doors.pop((mower_id, entry_id), None)
         if door is None or door.task is None:
             return
         door.task.cancel()
         await asyncio.wait({door.task})
 
     def resume(self, mower_id: MowerId) -> None:
-        """Tries at once: a parked door after its entry was corrected, a waiting one because a person asked."""
-        door = self._doors.get(mower_id)
-        if door is not None and door.status.phase in {Phase.PARKED, Phase.WAITING}:
-            door.failures = 0
-            door.resumed.set()
+        """Tries at once: parked doors of the mower after an entry was corrected, waiting ones because a person
+        asked."""
+        for door in self._doors_of(mower_id):
+            if door.status.phase in {Phase.PARKED, Phase.WAITING}:
+                door.failures = 0
+                door.resumed.set()
 
     # -- looking at it
 
-    def open_link(self, mower_id: MowerId) -> OpenLink | None:
-        """The link that is up now."""
-        door = self._doors.get(mower_id)
-        return None if door is None else door.open_link
+    def open_links(self, mower_id: MowerId) -> tuple[OpenLink, ...]:
+        """The links that are up now, the one to be used first first."""
+        found = [
+            replace(door.open_link, says_offline=door.lane is not None and door.lane.says_offline)
+            for door in self._doors_of(mower_id)
+            if door.open_link is not None
+        ]
+        return tuple(sorted(found, key=lambda link: preference(link.key, says_offline=link.says_offline)))
+
+    def abilities(self, mower_id: MowerId) -> dict[EntryId, Capabilities]:
+        """What the mower can do over each entry's link, also while that is down; nothing before it was first up."""
+        return {door.entry_id: door.capabilities for door in self._doors_of(mower_id) if door.capabilities is not None}
 
     def capabilities(self, mower_id: MowerId) -> Capabilities | None:
-        """What the mower can do, also while it is out of reach; None until its first link."""
-        door = self._doors.get(mower_id)
-        return None if door is None else door.capabilities
+        """What the mower can do over any link, also while it is out of reach; None until its first link."""
+        able = self.abilities(mower_id)
+        return unite(able.values()) if able else None
 
     def statuses(self) -> tuple[DoorStatus, ...]:
         """Every door, for status and diagnostics."""
         return tuple(door.status for door in self._doors.values())
+
+    def _doors_of(self, mower_id: MowerId) -> list[Door]:
+        return [door for (known, _), door in self._doors.items() if known == mower_id]
 
     # -- the doors
 
@@ -131,7 +156,7 @@ class Supervisor:
                 self._group = None
 
     def _start(self, door: Door, group: asyncio.TaskGroup) -> None:
-        door.task = group.create_task(self._keep(door), name=f"mower {door.mower_id}")
+        door.task = group.create_task(self._keep(door), name=f"mower {door.mower_id} {door.entry_id}")
 
     async def _keep(self, door: Door) -> None:
         """The fire door itself: leaves only by cancellation."""
@@ -154,13 +179,19 @@ class Supervisor:
         """One link from opening to its end. Raises why it ended, or returns when it was closed in peace."""
         kind, link = await self._open(door)
         name = f"{key_of(door.description)} {kind}"
-        lane = self._intake.open_lane(door.mower_id, kind)
+        lane = door.lane = self._intake.open_lane(door.mower_id, kind, door.entry_id)
         try:
             capabilities = fire_door.call_now(lambda: link.capabilities, where=name)
             if not isinstance(capabilities, Capabilities):
                 raise IntegrationError(f"{name}: capabilities are a {type(capabilities).__name__}")
             door.capabilities = capabilities
-            door.open_link = OpenLink(kind=kind, link=link, capabilities=capabilities)
+            door.open_link = OpenLink(
+                kind=kind,
+                entry_id=door.entry_id,
+                link=link,
+                capabilities=capabilities,
+                areas=door.description.areas,
+            )
             self._note(door, Phase.ONLINE, link=kind)
             await run_until(
                 lane.failed,
@@ -171,7 +202,7 @@ class Supervisor:
             if lane.fault is not None:
                 raise lane.fault
         finally:
-            door.open_link = None
+            door.open_link = door.lane = None
             self._intake.close_lane(lane)
 
     async def _open(self, door: Door) -> tuple[LinkKind, MowerLink]:
@@ -255,7 +286,12 @@ def _describe(error: Exception | None) -> tuple[str | None, str | None, str | No
 
 
 def _log_transition(status: DoorStatus, error: Exception | None) -> None:
-    fields = {"mower_id": status.mower_id, "phase": status.phase.value, "link": status.link}
+    fields = {
+        "mower_id": status.mower_id,
+        "entry_id": status.entry_id,
+        "phase": status.phase.value,
+        "link": status.link,
+    }
     if error is None:
         _log.info("door", **fields)
     elif isinstance(error, MowdeckError):

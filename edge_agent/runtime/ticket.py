@@ -19,6 +19,7 @@ INTERRUPTED = "interrupted"
 OFFLINE = "mower is offline"
 OLDER_THAN_STOP = "given before an emergency stop"
 UNCONFIRMED = "unconfirmed"
+CANNOT_BE_DRIVEN = "the mower cannot be driven over this link"
 SEEN_ELSEWHERE = "this command id was used for another mower"
 
 

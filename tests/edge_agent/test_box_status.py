@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.domain.ids import MowerId
+from core.domain.ids import EntryId, MowerId
 from edge_agent.box_status import ClockStatus, find_problems, read_disk
 from edge_agent.linking.link_desk import LinkView
 from edge_agent.recorder.recorder import RecorderStatus
@@ -20,7 +20,7 @@ def problems(**parts: Any) -> tuple[str, ...]:
         "recorder": RecorderStatus(is_recording=True, waiting_rows=0, dropped_rows=0),
         "link": LinkView(status="linked"),
         "uplink": UplinkStatus(is_online=True, is_emergency_lane_up=True, since=START),
-        "mowers": (DoorStatus(mower_id=MowerId("m"), phase=Phase.ONLINE, since=START),),
+        "mowers": (DoorStatus(entry_id=EntryId("e"), mower_id=MowerId("m"), phase=Phase.ONLINE, since=START),),
         "files": (None, None),
     }
     return find_problems(**{**well, **parts})
@@ -38,9 +38,18 @@ def test_each_part_has_its_sentence():
         link=LinkView(status="unlinked", problem="refused"),
         uplink=UplinkStatus(is_online=False, is_emergency_lane_up=False, since=START, problem="no route"),
         mowers=(
-            DoorStatus(mower_id=MowerId("m"), phase=Phase.PARKED, since=START, code="auth-failed", detail="wrong pin"),
-            DoorStatus(mower_id=MowerId("n"), phase=Phase.PARKED, since=START, code="entry"),
-            DoorStatus(mower_id=MowerId("o"), phase=Phase.WAITING, since=START, code="link-lost"),
+            DoorStatus(
+                entry_id=EntryId("e"),
+                mower_id=MowerId("m"),
+                phase=Phase.PARKED,
+                since=START,
+                code="auth-failed",
+                detail="wrong pin",
+            ),
+            DoorStatus(entry_id=EntryId("e"), mower_id=MowerId("n"), phase=Phase.PARKED, since=START, code="entry"),
+            DoorStatus(
+                entry_id=EntryId("e"), mower_id=MowerId("o"), phase=Phase.WAITING, since=START, code="link-lost"
+            ),
         ),
         files=("entries.json was damaged", None),
     )

@@ -77,6 +77,18 @@ def test_a_state_with_all_its_parts():
     assert shown(named("Shaun"), {"010": state})[1] == "Shaun mowing 81 % + fixed front 30 s ago 010"
 
 
+def test_links_are_shown_the_active_one_first():
+    ble, lan, cloud = (
+        {"kind": "ble", "state": "up", "is_active": True},
+        {"kind": "lan", "state": "up", "is_active": False},
+        {"kind": "cloud", "state": "down", "is_active": False},
+    )
+    (mower,) = named("Shaun")
+    assert shown([{**mower, "link_states": [ble, lan, cloud]}])[1].endswith("ble, lan, cloud down 010")
+    state = {"010": {"activity": "docked", "signals": {"active_link": "cloud"}}}
+    assert shown([mower], state)[1] == "Shaun docked cloud 010", "a relay knows the active one only"
+
+
 def test_silence_errors_and_age_are_said():
     (mower,) = named("Shaun")
     assert "has not reported yet" in shown([mower])[1]

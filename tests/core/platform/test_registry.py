@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from core.domain.capabilities import Capabilities, Simple
 from core.domain.errors import ConflictError, NotFoundError
 from core.domain.ids import EntryId, MowerId
-from core.domain.mower import LinkKind, MowerDescription
+from core.domain.mower import Area, LinkKind, MowerDescription
 from core.platform.integration import MowerKey
 from core.platform.registry import MowerRegistry
 from tests.fakes.clock import ManualClock
 
-BLE, CLOUD = EntryId("ble"), EntryId("cloud")
+BLE, CLOUD, LAN = EntryId("ble"), EntryId("cloud"), EntryId("lan")
 
 
 def registry_of(folder: Path) -> MowerRegistry:
@@ -25,6 +27,10 @@ def registry_of(folder: Path) -> MowerRegistry:
 
 def mower(serial: str = "1", name: str = "Mo", link: LinkKind = LinkKind.BLE) -> MowerDescription:
     return MowerDescription(vendor="acme", serial=serial, name=name, links=(link,), model="X")
+
+
+def described(known: MowerDescription, *areas: Area) -> MowerDescription:
+    return msgspec.structs.replace(known, areas=areas)
 
 
 async def test_an_id_stays(tmp_path: Path):
@@ -47,6 +53,44 @@ async def test_several_links_are_one_mower(tmp_path: Path):
     await registry.detach(CLOUD)
     assert registry.get(first).links == {}
     assert await registry.adopt(mower(), BLE) == first
+
+
+async def test_name_and_areas_are_the_mowers_and_not_each_entrys(tmp_path: Path):
+    registry = registry_of(tmp_path)
+    front, shed = Area(area_id="1", name="Front"), Area(area_id="1", name="Shed")
+    first = await registry.adopt(mower(name="Bertha"), BLE)
+    await registry.adopt(described(mower(name="HRM-0042", link=LinkKind.CLOUD), front), CLOUD)
+    await registry.adopt(described(mower(name="lan-7", link=LinkKind.LAN), shed), LAN)
+    seen = registry.get(first)
+    assert (seen.name, seen.areas) == ("Bertha", (front,))
+    await registry.adopt(mower(name="Bertha II"), BLE)
+    assert registry.get(first).name == "Bertha II", "renamed where the name came from"
+    again = registry_of(tmp_path)
+    await again.detach(BLE)
+    await again.adopt(described(mower(name="HRM-0042", link=LinkKind.CLOUD), front), CLOUD)
+    assert again.get(first).name == "Bertha II", "it keeps its name"
+    await again.detach(CLOUD)
+    assert again.get(first).areas == (shed,)
+    await again.detach(LAN)
+    await again.adopt(mower(name="New"), LAN)
+    assert again.get(first).name == "New"
+
+
+async def test_what_it_can_do_is_what_any_of_its_links_can(tmp_path: Path):
+    registry = registry_of(tmp_path)
+    first = await registry.adopt(mower(), BLE)
+    await registry.adopt(mower(link=LinkKind.CLOUD), CLOUD)
+    ble, cloud = Capabilities(pause_mow=Simple()), Capabilities(find_mower=Simple())
+    assert await registry.note_capabilities(first, {BLE: ble})
+    assert await registry.note_capabilities(first, {BLE: ble, CLOUD: cloud})
+    assert not await registry.note_capabilities(first, {CLOUD: cloud}), "it is no news that one is down"
+    assert not await registry.note_capabilities(first, {LAN: Capabilities()}), "it does not reach the mower"
+    again = registry_of(tmp_path)
+    assert again.get(first).capabilities == Capabilities(pause_mow=Simple(), find_mower=Simple())
+    await again.detach(BLE)
+    assert again.get(first).capabilities == cloud
+    await again.detach(CLOUD)
+    assert again.get(first).capabilities == cloud, "what it could do is remembered"
 
 
 async def test_a_given_name_stays(tmp_path: Path):

@@ -66,19 +66,55 @@ async def test_a_restart_serves_the_same_mowers(tmp_path: Path):
         assert await home.online("a") == mower_id
 
 
-async def test_of_two_entries_the_first_keeps_the_mower_and_the_second_takes_over(tmp_path: Path):
+async def test_two_entries_are_two_links_of_one_mower(tmp_path: Path):
     async with household(tmp_path) as home:
         first = await home.add("a")
         mower_id = await home.online("a")
         second = await home.add("a")
-        await until(lambda: len(home.registry.get(mower_id).links) == 2)
-        assert list(home.phases()) == [mower_id]
-        link = home.supervisor.open_link(mower_id)
+        await until(lambda: len(home.supervisor.open_links(mower_id)) == 2)
+        assert {door.entry_id for door in home.supervisor.statuses()} == {first, second}
+        assert [mower.mower_id for mower in home.registry.mowers()] == [mower_id]
+        assert [item.mower_id for item in home.roster.inventory()] == [mower_id]
+        (keeps,) = [link for link in home.supervisor.open_links(mower_id) if link.entry_id == second]
+        await home.entries.update(first, is_disabled=True)
+        assert home.supervisor.open_links(mower_id) == (keeps,), "the other link has not noticed"
+        assert home.live.all()[mower_id].connectivity is Connectivity.ONLINE
+        await home.entries.update(first, is_disabled=False)
+        await until(lambda: len(home.supervisor.open_links(mower_id)) == 2)
         await home.entries.remove(first)
-        await until(lambda: home.supervisor.open_link(mower_id) not in {None, link})
         await until(lambda: list(home.registry.get(mower_id).links) == [second])
+        assert home.supervisor.open_links(mower_id) == (keeps,)
         with pytest.raises(ConflictError):
             await home.keeper.remove(mower_id)
+        await home.entries.remove(second)
+        await until(lambda: home.live.all()[mower_id].connectivity is Connectivity.OFFLINE)
+        await home.keeper.remove(mower_id)
+        assert home.registry.mowers() == ()
+
+
+async def test_a_link_whose_password_is_wrong_asks_for_its_own_entry_only(tmp_path: Path):
+    async with household(tmp_path) as home:
+        good = await home.add("a")
+        mower_id = await home.online("a")
+        link = home.supervisor.open_links(mower_id)
+        bad = await home.add("a", "run:auth_failed")
+        await until(lambda: home.entries.view(bad).state is EntryState.AUTH_FAILED)
+        assert home.entries.view(good).state is EntryState.LOADED
+        assert home.supervisor.open_links(mower_id) == link
+        up, down = (await home.roster.mower(home.people.account.require(), mower_id)).link_states
+        assert (up.entry_id, up.state, up.is_active, up.reason, up.domain) == (good, "up", True, None, "misbehaving")
+        assert (down.entry_id, down.state, down.is_active, down.reason) == (bad, "down", False, "wrong password")
+
+
+async def test_two_links_after_a_restart(tmp_path: Path):
+    async with household(tmp_path) as home:
+        await home.add("a")
+        mower_id = await home.online("a")
+        await home.add("a")
+        await until(lambda: len(home.supervisor.open_links(mower_id)) == 2)
+    async with household(tmp_path) as home:
+        assert await home.online("a") == mower_id
+        await until(lambda: len(home.supervisor.open_links(mower_id)) == 2)
 
 
 async def test_a_full_disk_only_delays(tmp_path: Path):

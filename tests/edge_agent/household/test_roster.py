@@ -41,11 +41,16 @@ async def test_a_mower_says_what_is_wrong_with_its_entry(tmp_path: Path):
         second = await home.add("a")
         await home.online("a")
         assert (await home.roster.mower(account, mower_id)).setup_error is None, "another entry reaches it"
+        links = (await home.roster.mower(account, mower_id)).link_states
+        assert [(link.entry_id, link.state, link.reason) for link in links] == [
+            (second, "up", None),
+            (entry_id, "down", "wrong password"),
+        ]
         for one in (entry_id, second):
             await home.entries.remove(one)
         await until(lambda: home.registry.get(mower_id).links == {})
         view = await home.roster.mower(account, mower_id)
-        assert (view.setup_error, view.domain, view.links) == (NO_ENTRY, None, ())
+        assert (view.setup_error, view.domain, view.links, view.link_states) == (NO_ENTRY, None, (), ())
         assert view.capabilities.start_mow is not None, "what it could do is remembered"
         assert home.roster.inventory() == ()
 

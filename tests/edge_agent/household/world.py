@@ -14,6 +14,7 @@ from core.domain.ids import AccountId, EntryId, MowerId
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
 from core.sync.messages import Registration, Registrations
+from edge_agent.household.link_views import LinkBoard
 from edge_agent.household.mower_keeper import MowerKeeper
 from edge_agent.household.registrations import FleetRegistrations
 from edge_agent.household.roster import Roster
@@ -85,7 +86,7 @@ class Household:
         self.fleet = FleetRegistrations(
             registry=self.registry, entries=self.entries, loader=plugins.loader, keeper=self.keeper, clock=clock
         )
-        self.roster = Roster(self.registry, self.entries, people.account)
+        self.roster = Roster(self.registry, self.entries, people.account, LinkBoard(self.supervisor))
 
     def _tell(self) -> None:
         self.told += 1
@@ -113,7 +114,7 @@ class Household:
 
         def is_so() -> bool:
             mower_id = self.id_of(serial)
-            if mower_id is None or self.supervisor.open_link(mower_id) is None:
+            if mower_id is None or not self.supervisor.open_links(mower_id):
                 return False
             return self.registry.get(mower_id).capabilities is not None
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from core.domain.capabilities import Capabilities
 from core.domain.clock import EPOCH
 from core.domain.commands import Command, CommandResult, CommandStatus, IssuedBy, StartMow, priority_of
-from core.domain.ids import AccountId, CommandId, EdgeId, MowerId, make_id
+from core.domain.ids import AccountId, CommandId, EdgeId, EntryId, MowerId, make_id
 from core.domain.mower import Activity, Connectivity, LinkKind, MowerState
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.messages import CommandEnvelope
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.clock.kernel import ClockQuality
 from edge_agent.runtime.admission import Admission
+from edge_agent.runtime.carrier import OpenLink
 from edge_agent.runtime.commander import Commander
-from edge_agent.runtime.door import OpenLink
 from edge_agent.runtime.ledger import Ledger, SafeLedger
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.ticket import Source, Submission
@@ -30,6 +30,7 @@ from tests.fakes.waiting import ManualWait
 MOWER, OTHER = MowerId("m"), MowerId("n")
 OURS = AccountId("ours")
 EDGE = EdgeId("edge")
+ENTRY = EntryId("entry")
 
 
 class CommandBox:
@@ -58,7 +59,12 @@ class CommandBox:
         self.keeper = ClockKeeper(self.clock, read_quality=lambda: self.quality)
         self.live = LiveStates(account_id=lambda: OURS)
         self.safe = SafeLedger(self.wrap(self.store.command_ledger))
-        self.commander = Commander(
+        self.commander = self._make_commander()
+        self._task = asyncio.create_task(self._run(), name="box")
+        await self.commander.wait_ready()
+
+    def _make_commander(self) -> Commander:
+        return Commander(
             ledger=self.safe,
             admission=Admission(
                 clock=self.keeper,
@@ -67,13 +73,15 @@ class CommandBox:
             ),
             clock=self.keeper,
             live=self.live,
-            find_link=lambda _: self._open_link(),
+            find_links=lambda _: self._open_links(),
+            areas=lambda _: (),
             on_result=self._take,
             send_deadline_s=0.5,
             drive_wait=self.wait,
         )
-        self._task = asyncio.create_task(self.commander.run(), name="commander")
-        await self.commander.wait_ready()
+
+    async def _run(self) -> None:
+        await self.commander.run()
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -87,10 +95,11 @@ class CommandBox:
         await self.stop()
         await self.start()
 
-    def _open_link(self) -> OpenLink | None:
-        link = self.link
-        able = self.capabilities
-        return None if link is None or able is None else OpenLink(kind=LinkKind.SIM, link=link, capabilities=able)
+    def _open_links(self) -> tuple[OpenLink, ...]:
+        link, able = self.link, self.capabilities
+        if link is None or able is None:
+            return ()
+        return (OpenLink(kind=LinkKind.SIM, entry_id=ENTRY, link=link, capabilities=able),)
 
     def _take(self, result: CommandResult) -> None:
         self.results.append(result)

@@ -24,7 +24,8 @@ from core.domain.errors import ForbiddenError, LinkLostError
 from core.domain.ids import CommandId
 from core.domain.mower import Activity, Connectivity
 from core.sync.messages import CommandEnvelope
-from edge_agent.runtime.drive import CANNOT_BE_DRIVEN, NO_SESSION, OCCUPIED, STOP_LEAD_S
+from edge_agent.runtime.drive import NO_SESSION, OCCUPIED, STOP_LEAD_S
+from edge_agent.runtime.ticket import CANNOT_BE_DRIVEN
 from tests.edge_agent.runtime.box import MOWER, CommandBox, command_box
 from tests.edge_agent.runtime.plugin import DRIVABLE, DrivableFakeLink
 

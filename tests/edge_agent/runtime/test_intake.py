@@ -12,7 +12,7 @@ import pytest
 from core.domain import limits
 from core.domain.errors import FloodError, LinkLostError
 from core.domain.events import MowerEvent, VendorMessage
-from core.domain.ids import MowerId
+from core.domain.ids import EntryId, MowerId
 from core.domain.mower import Activity, Connectivity, LinkKind, MowerState, Position, Signals
 from edge_agent.runtime.intake import Intake
 from edge_agent.runtime.lane import Lane, ReportRefusedError
@@ -35,7 +35,7 @@ class Bench:
         self.intake.add(MOWER, last)
 
     def lane(self) -> Lane:
-        return self.intake.open_lane(MOWER, LinkKind.LAN)
+        return self.intake.open_lane(MOWER, LinkKind.LAN, EntryId("e"))
 
     def report(self, lane: Lane, activity: Activity, **fields: object) -> None:
         lane.report(state(activity, **{"observed_at": self.clock.now(), **fields}))

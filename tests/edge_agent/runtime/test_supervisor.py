@@ -24,6 +24,7 @@ from edge_agent.runtime.supervisor import Supervisor
 from tests.edge_agent.runtime.plugin import CAPABILITIES, FakeIntegration, description, state
 from tests.fakes import misbehaving
 
+ENTRY = EntryId("e")
 GOOD, BAD = MowerId("good"), MowerId("bad")
 
 
@@ -38,7 +39,7 @@ class Box:
 
     def add(self, mower_id: MowerId, integration: Any, links: tuple[LinkKind, ...] = (LinkKind.SIM,)) -> None:
         self.intake.add(mower_id)
-        self.supervisor.add(mower_id, description(mower_id), integration, links)
+        self.supervisor.add(mower_id, ENTRY, description(mower_id), integration, links)
 
     async def until(self, claim: Callable[[], bool]) -> None:
         async with asyncio.timeout(5):
@@ -154,7 +155,7 @@ async def test_a_link_that_will_not_end_is_left_behind(fault: str) -> None:
         box.add(BAD, bad_integration(fault))
         await box.phase(BAD, Phase.ONLINE)
         async with asyncio.timeout(2):
-            await box.supervisor.remove(BAD)
+            await box.supervisor.remove(BAD, ENTRY)
         assert not box.supervisor.statuses()
     await asyncio.sleep(0.45 if fault == "run:stubborn" else 0)  # the abandoned task of the test itself
 
@@ -246,7 +247,7 @@ async def test_a_lost_link_is_offline_and_its_activity_is_kept_for_a_while() -> 
         await box.phase(GOOD, Phase.WAITING)
         await box.until(lambda: box.last(GOOD).connectivity is Connectivity.OFFLINE)
         assert box.last(GOOD).activity is Activity.MOWING
-        assert box.supervisor.open_link(GOOD) is None
+        assert box.supervisor.open_links(GOOD) == ()
         with pytest.raises(LinkLostError):
             link.report(state(Activity.MOWING))
 
@@ -267,7 +268,7 @@ async def test_twice_the_same_mower_is_refused() -> None:
     async with running() as box:
         box.add(GOOD, FakeIntegration())
         with pytest.raises(ConflictError):
-            box.supervisor.add(GOOD, description(), FakeIntegration(), (LinkKind.SIM,))
-        await box.supervisor.remove(GOOD)
+            box.supervisor.add(GOOD, ENTRY, description(), FakeIntegration(), (LinkKind.SIM,))
+        await box.supervisor.remove(GOOD, ENTRY)
         box.add(GOOD, FakeIntegration())
         await box.phase(GOOD, Phase.ONLINE)
