@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from core.domain.clock import Clock
 from core.platform.bluetooth import Advertisement
 from core.platform.budget import BudgetStore
 from core.platform.entries import ConfigEntries
+from core.platform.entry import EntryRecord
 from core.platform.entry_store import EntryStore
 from core.platform.flows import FlowDirector
 from core.platform.loader import Loader
@@ -69,6 +71,10 @@ def _addresses_of(entries: ConfigEntries) -> set[str]:
     return {value.upper() for value in values if isinstance(value, str) and ADDRESS.fullmatch(value.upper())}
 
 
+def _offer_again(finder: Finder, _: EntryRecord) -> None:
+    finder.discovery.forget_all()
+
+
 @asynccontextmanager
 async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Plugins]:
     """Reads the files of the data folder. DatabaseNewerError; a corrupt file is moved aside and named."""
@@ -109,6 +115,8 @@ async def open_plugins(settings: EdgeSettings, clock: Clock) -> AsyncIterator[Pl
                 from edge_agent.bluetooth.finder import Finder
 
                 finder = Finder(bluetooth, loader.manifests(), flows)
+                entries.ignored.on_removed(finder.discovery.forget_all)
+                entries.on_removed(partial(_offer_again, finder))
                 await bluetooth.close_stale(_addresses_of(entries))
             yield Plugins(
                 bluetooth=bluetooth,

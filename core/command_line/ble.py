@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.live import Live
@@ -12,6 +13,7 @@ from rich.table import Table
 from core.command_line import proxies
 from core.command_line.host_client import HostClient
 from core.command_line.terminal import HostOption, JsonOption, console, open_host, plain, print_json, told
+from core.domain.errors import InvalidInputError
 
 app = typer.Typer(no_args_is_help=True, help="The box's Bluetooth: who is near, and leaving mowers alone.")
 app.add_typer(proxies.app, name="proxies")
@@ -46,6 +48,36 @@ def scan(
             while end is None or time.monotonic() < end:
                 live.update(_table(client.get("/box/bluetooth"), every=every), refresh=True)
                 time.sleep(EVERY_S)
+
+
+@app.command()
+def ignored(
+    device: Annotated[str | None, typer.Argument(help="Offer this one again: its name or its id.")] = None,
+    host: HostOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the mowers that are never offered (mowdeck pair --ignore), or let one be offered again."""
+    with told(as_json=as_json), open_host(host) as client:
+        items = client.get("/config/ignored")["items"]
+        wanted = None if device is None else _find_ignored(items, device)
+        if wanted is not None:
+            client.request("DELETE", f"/config/ignored/{wanted['domain']}/{quote(wanted['unique_id'], safe='')}")
+            items.remove(wanted)
+        if as_json:
+            print_json({"items": items})
+        elif wanted is not None:
+            console.print(f"{plain(wanted['title'])} is offered again when it is heard.", highlight=False)
+        else:
+            lines = [f"{plain(one['title'])}  {plain(one['unique_id'])}  {plain(one['domain'])}" for one in items]
+            console.print("\n".join(lines) or "None is ignored.", highlight=False)
+
+
+def _find_ignored(items: list[dict[str, Any]], device: str) -> dict[str, Any]:
+    key = device.casefold()
+    fits = [one for one in items if key in (one["unique_id"].casefold(), one["title"].casefold())]
+    if len(fits) != 1:
+        raise InvalidInputError.of("device", "say which one, by its id" if fits else "is not ignored")
+    return fits[0]
 
 
 @app.command()

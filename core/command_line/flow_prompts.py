@@ -14,17 +14,33 @@ from core.domain.errors import ConflictError, InvalidInputError, Mistake
 ENDS = ("create_entry", "abort")
 POLL_S = 0.5
 
+Texts = dict[str, Any]
+"""An integration's texts under `config`, in the person's language."""
 
-def await_work(client: HostClient, view: dict[str, Any]) -> dict[str, Any]:
-    """The flow once its work (pairing, signing in) is done; says what is being done meanwhile."""
-    with errors.status(f"{view['result'].get('action', 'working')} ..."):
+
+def await_work(client: HostClient, view: dict[str, Any], texts: Texts | None = None) -> dict[str, Any]:
+    """The flow once its work (pairing, signing in) is done; says what is being done meanwhile, in the integration's
+    own `texts` if they are given."""
+    result = view["result"]
+    action = str(result.get("action", "working"))
+    said = fill_in(str((texts or {}).get("progress", {}).get(action) or f"{action} ..."), result)
+    with errors.status(plain(said)):
         while view["result"]["type"] == "progress":
             time.sleep(POLL_S)
             view = client.get(f"/config/flows/{view['flow_id']}")
     return view
 
 
-def answer_form(result: dict[str, Any], given: list[str], *, can_ask: bool) -> dict[str, Any]:
+def fill_in(text: str, result: dict[str, Any]) -> str:
+    """A text with the placeholders of a step put into it."""
+    for name, value in (result.get("placeholders") or {}).items():
+        text = text.replace("{" + name + "}", str(value))
+    return text
+
+
+def answer_form(
+    result: dict[str, Any], given: list[str], *, can_ask: bool, texts: Texts | None = None
+) -> dict[str, Any]:
     """The user input for a form, menu or confirmation. InvalidInputError for words that fit no field, ConflictError
     for a step that needs a person when nobody can be asked."""
     if result["type"] == "menu":
@@ -32,7 +48,7 @@ def answer_form(result: dict[str, Any], given: list[str], *, can_ask: bool) -> d
     if result["type"] != "form":
         raise ConflictError(f"this step ({result['type']}) needs the web app")
     fields = {field["name"]: field for field in result["fields"]}
-    _tell_errors(result, can_ask=can_ask)
+    _tell_errors(result, (texts or {}).get("error", {}), can_ask=can_ask)
     answer = {}
     for word in given:
         name, separator, text = word.partition("=")
@@ -45,14 +61,16 @@ def answer_form(result: dict[str, Any], given: list[str], *, can_ask: bool) -> d
     return {name: value for name, value in answer.items() if value is not None}
 
 
-def _tell_errors(result: dict[str, Any], *, can_ask: bool) -> None:
+def _tell_errors(result: dict[str, Any], words: Texts, *, can_ask: bool) -> None:
     found = result.get("errors") or {}
     if not found:
         return
     if not can_ask:
         raise InvalidInputError(mistakes=tuple(Mistake(field=k, reason=str(v)) for k, v in found.items()))
     for name, reason in found.items():
-        errors.print(f"[red]{plain(name)}[/]: {plain(reason)}", highlight=False)
+        said = fill_in(str(words.get(reason) or reason), result)
+        where = "" if name == "base" else f"{name}: "
+        errors.print(f"[red]{plain(where + said)}[/]", highlight=False, soft_wrap=True)
 
 
 def _choose(result: dict[str, Any], given: list[str], *, can_ask: bool) -> dict[str, Any]:

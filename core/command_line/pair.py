@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from core.command_line.exit_codes import FAILED
-from core.command_line.flow_prompts import ENDS, answer_form, await_work
+from core.command_line.flow_prompts import ENDS, Texts, answer_form, await_work, fill_in
 from core.command_line.host_client import HostClient
 from core.command_line.terminal import HostOption, JsonOption, console, errors, open_host, plain, print_json, told
 from core.domain.errors import InvalidInputError
 
-Texts = dict[str, Any]
 _PAIR = "pair"
 """The step of an integration's reauth that pairs."""
 
@@ -24,6 +23,9 @@ def pair(
     pin_file: Annotated[
         Path | None, typer.Option("--pin-file", help="File with the PIN, instead of being asked for it.")
     ] = None,
+    ignore: Annotated[
+        bool, typer.Option("--ignore", help="Do not pair it: never offer it again (see: mowdeck ble ignored).")
+    ] = False,
     host: HostOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,6 +33,9 @@ def pair(
     with told(as_json=as_json), open_host(host) as client:
         pin = None if pin_file is None else _read_pin(pin_file)
         flow = _choose(client, mower)
+        if ignore:
+            _ignore(client, flow, as_json=as_json)
+            return
         texts = _texts(client, flow["domain"])
         result = _walk(client, flow, texts, pin=pin, can_ask=not as_json)
         if as_json:
@@ -47,6 +52,15 @@ def pair(
 def _is_paired(result: dict[str, Any]) -> bool:
     """A new mower makes an entry; one that was paired anew (handed over, or bond lost) has one."""
     return result["type"] == "create_entry" or result.get("reason") == "reauth_successful"
+
+
+def _ignore(client: HostClient, flow: dict[str, Any], *, as_json: bool) -> None:
+    client.request("DELETE", f"/config/flows/{flow['flow_id']}", query={"ignore": "true"})
+    named = {key: _placeholders(flow).get(key) for key in ("name", "address")}
+    if as_json:
+        print_json(named)
+    else:
+        console.print(f"Not offered again: {plain(str(named['name']))}.", highlight=False)
 
 
 def _choose(client: HostClient, wanted: str | None) -> dict[str, Any]:
@@ -74,7 +88,7 @@ def _walk(client: HostClient, view: dict[str, Any], texts: Texts, *, pin: str | 
     while view["result"]["type"] not in ENDS:
         result = view["result"]
         if result["type"] == "progress":
-            view = await_work(client, view)
+            view = await_work(client, view, texts)
             continue
         if result["type"] == "menu" and _PAIR in result["options"]:
             view = client.post(f"/config/flows/{view['flow_id']}", {"user_input": {"next_step_id": _PAIR}})
@@ -85,7 +99,7 @@ def _walk(client: HostClient, view: dict[str, Any], texts: Texts, *, pin: str | 
             given, pin = [f"pin={pin}"], None  # a PIN that was refused is never sent again
         if result["type"] == "form" and not result["fields"] and can_ask:
             typer.confirm("Go on?", default=True, abort=True)
-        answer = answer_form(result, given, can_ask=can_ask)
+        answer = answer_form(result, given, can_ask=can_ask, texts=texts)
         view = client.post(f"/config/flows/{view['flow_id']}", {"user_input": answer})
     ended: dict[str, Any] = view["result"]
     return ended
@@ -95,9 +109,7 @@ def _tell_step(result: dict[str, Any], texts: Texts) -> None:
     """Title and description of the step in the person's language, with what the integration fills in."""
     step = texts.get("step", {}).get(result.get("step_id"), {})
     for part in ("title", "description"):
-        text = str(step.get(part) or "")
-        for name, value in (result.get("placeholders") or {}).items():
-            text = text.replace("{" + name + "}", str(value))
+        text = fill_in(str(step.get(part) or ""), result)
         if text:
             errors.print(plain(text), style="bold" if part == "title" else "", soft_wrap=True)
 

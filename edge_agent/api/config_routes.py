@@ -24,9 +24,10 @@ from core.domain.errors import (
 from core.domain.ids import EntryId, FlowId
 from core.domain.mower import LinkKind
 from core.platform.entries import ConfigEntries
-from core.platform.entry import EntryView
+from core.platform.entry import EntryView, IgnoredDevice
 from core.platform.flow_view import FlowView
 from core.platform.flows import FlowDirector
+from core.platform.ignored_devices import IgnoredDevices
 from core.platform.loader import Loader
 from core.web.route import Answer, OnAccount, Request, Route
 
@@ -71,6 +72,12 @@ class FlowList(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[FlowView, ...]
 
 
+class IgnoredList(msgspec.Struct, frozen=True, kw_only=True):
+    """Discovered devices that are not offered."""
+
+    items: tuple[IgnoredDevice, ...]
+
+
 class EntryPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is not given stays."""
 
@@ -101,7 +108,12 @@ class FlowEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def config_routes(entries: ConfigEntries, flows: FlowDirector, loader: Loader) -> list[Route]:
     """The table."""
-    return [*_integration_routes(loader), *_entry_routes(entries), *_flow_routes(flows)]
+    return [
+        *_integration_routes(loader),
+        *_entry_routes(entries),
+        *_flow_routes(flows),
+        *_ignored_routes(entries.ignored),
+    ]
 
 
 def _integration_routes(loader: Loader) -> list[Route]:
@@ -293,6 +305,37 @@ def _flow_routes(flows: FlowDirector) -> list[Route]:
             query=FlowEnd,
             status=204,
             errors=(NotFoundError, ConflictError),
+        ),
+    ]
+
+
+def _ignored_routes(ignored: IgnoredDevices) -> list[Route]:
+    async def list_ignored(_: Request) -> IgnoredList:
+        return IgnoredList(items=tuple(ignored.list()))
+
+    async def unignore(request: Request) -> Answer:
+        await ignored.remove(request.path["domain"], request.path["device"])
+        return Answer(status=204)
+
+    return [
+        Route(
+            method="GET",
+            path="/config/ignored",
+            guard=MANAGE,
+            handler=list_ignored,
+            summary="Discovered devices that are not offered",
+            tag=TAG,
+            answer=IgnoredList,
+        ),
+        Route(
+            method="DELETE",
+            path="/config/ignored/{domain}/{device}",
+            guard=MANAGE,
+            handler=unignore,
+            summary="Offer an ignored device again",
+            tag=TAG,
+            status=204,
+            errors=(NotFoundError,),
         ),
     ]
 

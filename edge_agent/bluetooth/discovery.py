@@ -54,6 +54,10 @@ class Discovery:
                 log.info("bluetooth peer found", domain=domain, address=advertisement.address, name=advertisement.name)
                 self._on_found(domain, advertisement)
 
+    def forget_all(self) -> None:
+        """What may be offered has changed: everybody who is heard from now on is new again."""
+        self._seen.clear()
+
     def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
         """The integrations that a peer may belong to."""
         return tuple(

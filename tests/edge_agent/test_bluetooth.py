@@ -126,3 +126,21 @@ async def test_a_damaged_list_of_bonds_is_in_the_boxs_status(radio: Radio, tmp_p
         person = await box.person().register()
         problems = (await person.ask("GET", "/box/status"))["problems"]
         assert any("bonds.json" in problem and "paired anew" in problem for problem in problems)
+
+
+async def test_an_ignored_mower_is_offered_again_when_it_is_wanted(radio: Radio, tmp_path: Path) -> None:
+    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio.setting,))) as box:
+        person = await box.person().register()
+        flow = await offer(person)
+        await person.ask("DELETE", f"/config/flows/{flow['flow_id']}?ignore=true", status=204)
+    async with running_box(settings_for(tmp_path / "box", bluetooth=(radio.setting,))) as box:
+        person = await box.person().sign_in()
+
+        async def heard() -> bool:
+            return bool((await person.ask("GET", "/box/bluetooth"))["nearby"])
+
+        await until(heard)
+        assert (await person.ask("GET", "/config/flows"))["items"] == []
+        (device,) = (await person.ask("GET", "/config/ignored"))["items"]
+        await person.ask("DELETE", f"/config/ignored/{device['domain']}/{device['unique_id']}", status=204)
+        assert (await offer(person))["result"]["step_id"] == "confirm"

@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from core.domain.access import ObjectRef, ObjectType
 from core.platform.entry import EntryState
+from core.platform.flow import FormResult
 from core.web.application import build_application
 from core.web.host_routes import HostInfo
 from core.web.route import OnAccount
@@ -68,9 +69,21 @@ async def test_every_route_needs_the_right_to_manage(box: Box):
     routes = config_routes(box.platform.entries, box.platform.flows, box.platform.loader)
     assert all(route.guard == MANAGE and isinstance(route.guard, OnAccount) for route in routes)
     for route in routes:
-        path = route.path.removeprefix("/config").format(entry_id="x", flow_id="x")
+        path = route.path.removeprefix("/config").format(entry_id="x", flow_id="x", domain="x", device="x")
         body = None if route.method in ("GET", "DELETE") else {}
         await box.ask(route.method, path, body, status=403, token=box.viewer)
+
+
+async def test_ignored_devices_can_be_offered_again(box: Box):
+    flow = await box.platform.flows.start("misbehaving", "discovery", {"serial": "C0:01", "name": "Next door"})
+    await box.ask("DELETE", f"/flows/{flow.flow_id}?ignore=true", status=204)
+    (device,) = (await box.ask("GET", "/ignored"))["items"]
+    assert (device["domain"], device["unique_id"], device["title"]) == ("misbehaving", "C0:01", "Next door")
+    await box.ask("DELETE", "/ignored/misbehaving/C0%3A01", status=204)
+    assert (await box.ask("GET", "/ignored"))["items"] == []
+    await box.ask("DELETE", "/ignored/misbehaving/C0%3A01", status=404)
+    again = await box.platform.flows.start("misbehaving", "discovery", {"serial": "C0:01"})
+    assert isinstance(again.result, FormResult)
 
 
 async def test_integrations_with_their_problems_and_texts(box: Box):

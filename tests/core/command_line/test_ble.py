@@ -56,7 +56,12 @@ def ended(**result: Any) -> dict[str, Any]:
 
 def play(host: FakeHost, *steps: dict[str, Any]) -> None:
     """The host's answers to the steps, in order; texts in English."""
-    texts = {"en": {"config": {"step": {"confirm": {"title": "Add {name}?"}}, "abort": {"gone": "It has left."}}}}
+    words = {
+        "step": {"confirm": {"title": "Add {name}?"}},
+        "abort": {"gone": "It has left."},
+        "error": {"wrong_pin": "{name} refused this PIN.", "no_answer": "It does not answer."},
+    }
+    texts = {"en": {"config": words}}
     waiting = list(steps)
     host.answers["GET /config/flows"] = (200, {"items": [form("confirm")]})
     host.answers["GET /config/integrations"] = (200, {"items": [{"domain": "husqvarna_ble", "texts": texts}]})
@@ -103,6 +108,34 @@ def test_pairing_step_by_step(terminal: Terminal, host: FakeHost):
     given = [body["user_input"] for body in host.asked("POST /config/flows/f1")]
     assert given == [{}, {"pin": "1111"}, {"pin": "4711"}]
     assert "1111" not in result.stdout
+    assert "pin: 305 refused this PIN." in result.stderr
+
+
+def test_what_went_wrong_is_told_in_the_integrations_words(terminal: Terminal, host: FakeHost):
+    play(host, form("pair", errors={"base": "no_answer"}), ended(type="create_entry", title="305"))
+    result = terminal.run("pair", stdin="y\ny\n")
+    assert "It does not answer." in result.stderr
+    assert "base" not in result.stderr
+
+
+def test_a_mower_of_the_neighbour_is_ignored(terminal: Terminal, host: FakeHost):
+    play(host)
+    host.answers["DELETE /config/flows/f1"] = (204, None)
+    assert "Not offered again: 305." in terminal.run("pair", "305", "--ignore").stdout
+    assert len(host.asked("DELETE /config/flows/f1")) == 1
+    assert host.asked("POST /config/flows/f1") == []
+
+
+def test_ignored_mowers_are_shown_and_offered_again(terminal: Terminal, host: FakeHost):
+    device = {"domain": "husqvarna_ble", "unique_id": "C0:01", "title": "[b]305", "ignored_at": "2026-06-01T08:00:00Z"}
+    host.answers["GET /config/ignored"] = (200, {"items": [device]})
+    host.answers["DELETE /config/ignored/husqvarna_ble/C0:01"] = (204, None)
+    assert "[b]305  C0:01" in terminal.run("ble", "ignored").stdout
+    assert terminal.ask("ble", "ignored") == {"items": [device]}
+    assert "is offered again" in terminal.run("ble", "ignored", "c0:01").stdout
+    assert len(host.asked("DELETE /config/ignored/husqvarna_ble/C0:01")) == 1
+    said = terminal.ask("ble", "ignored", "nobody", status=2)
+    assert said["error"]["mistakes"] == [{"field": "device", "reason": "is not ignored"}]
 
 
 def test_a_refused_pin_from_a_file_is_sent_once(terminal: Terminal, host: FakeHost, tmp_path: Path):
