@@ -80,6 +80,7 @@ class ConfigEntries:
         self._before_unload: list[BeforeUnload] = []
         self._on_auth_failed: list[Callable[[EntryRecord], Awaitable[None]]] = []
         self._on_removed: list[Callable[[EntryRecord], None]] = []
+        self.on_seen: Callable[[EntryId], None] | None = None
         self._tasks = OwnedTasks()
         self._containment = ExitStack()
         self._retries: dict[EntryId, asyncio.Task[None]] = {}
@@ -367,8 +368,10 @@ class ConfigEntries:
         await self._tasks.own(lambda: life.collapse(err), f"fail {entry_id}")
 
     def nudge(self, domain: str, unique_id: str) -> None:
-        """The device has just been seen: an entry that waits for its next try is set up now."""
+        """The device has just been seen: an entry that waits for its next try is set up now, and `on_seen` is told."""
         record = self.find(domain, unique_id)
+        if record is not None and self.on_seen is not None:
+            self.on_seen(record.entry_id)
         if record is not None and self._lives[record.entry_id].state is EntryState.RETRY:
             self._cancel_retry(record.entry_id)
             self._tasks.spawn(self._lives[record.entry_id].setup, f"set up {record.entry_id}")

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import structlog
 
-from core.domain.errors import AuthFailedError, ConflictError, MowdeckError
+from core.domain.errors import AuthFailedError, ConflictError, MowdeckError, OutOfRangeError
 from core.domain.ids import EntryId, MowerId
 from core.domain.mower import MowerDescription
 from core.platform.entries import ConfigEntries
@@ -70,6 +70,7 @@ class MowerKeeper:
         self._gate = asyncio.Lock()
         entries.observe(self._note_entry)
         entries.before_unload(self.release)
+        entries.on_seen = self._seen
         entries.on_removed(lambda record: self._note(record.entry_id))
 
     # -- what is noted: that something changed, not how; so there are never more notes than entries and mowers
@@ -90,6 +91,14 @@ class MowerKeeper:
         if is_served and status.phase is Phase.PARKED and status.code == AuthFailedError.code:
             self._refused[status.entry_id] = status.detail or ""
         self._noted.set()
+
+    def _seen(self, entry_id: EntryId) -> None:
+        """A device is there again: whoever waits because it was away does not wait any longer. All other waits stay:
+        they are what the mower or its vendor has asked for."""
+        for door in self._supervisor.statuses():
+            is_away = door.phase is Phase.WAITING and door.code == OutOfRangeError.code
+            if is_away and (door.mower_id, entry_id) in self._served:
+                self._supervisor.resume(door.mower_id)
 
     # -- carrying it out
 

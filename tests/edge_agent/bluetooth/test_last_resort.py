@@ -27,6 +27,15 @@ def test_many_attempts_in_a_moment_are_not_enough() -> None:
     assert resort.is_due(10.0 + STUCK_S, connections=0)
 
 
+def test_once_an_hour_however_stuck_it_is() -> None:
+    resort = LastResort()
+    resort.note_used(0.0)
+    for now in range(60, int(EVERY_S), 60):
+        resort.note_stuck(float(now))
+        assert not resort.is_due(float(now), connections=0)
+    assert resort.is_due(EVERY_S, connections=0)
+
+
 steps = st.lists(
     st.tuples(st.sampled_from(["stuck", "good", "ask"]), st.floats(0, EVERY_S), st.sampled_from([None, 0, 1])),
     max_size=80,

@@ -66,6 +66,19 @@ async def test_registers_again_with_a_bluetoothd_that_was_started_anew(
     assert bluez.paired == {PATH}
 
 
+async def test_a_scan_that_hears_nothing_notices_it_too(bluez: FakeBluez, box: BluetoothService) -> None:
+    await registered(bluez)
+    async with asyncio.timeout(10):
+        while not box.status()[0].is_scanning:
+            await asyncio.sleep(0.01)
+    await bluez.stop()
+    await bluez.start()
+    await registered(bluez)
+    bluez.peers[ADDRESS] = Peer(address=ADDRESS)
+    async with box.connect(ADDRESS, deadline_s=20) as connection:
+        assert await connection.read(NAME) == b"Mower"
+
+
 async def test_a_box_that_is_there_before_bluetoothd(bluez: FakeBluez, open_box: OpenBox) -> None:
     await bluez.stop()
     async with open_box():

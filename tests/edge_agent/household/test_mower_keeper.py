@@ -205,3 +205,19 @@ async def test_rights_on_the_account_reach_a_mower_at_once_and_end_with_it(tmp_p
         await home.entries.remove(entry_id)
         await home.keeper.remove(mower_id)
         assert touched == [None, None]
+
+
+@pytest.mark.parametrize(("fault", "tries_at_once"), [("out_of_range", True), ("not_ready_long", False)])
+async def test_a_mower_that_comes_back_is_not_waited_for_any_longer(tmp_path: Path, fault: str, tries_at_once: bool):
+    async with household(tmp_path) as home:
+        data = {"serial": "a", "fault": f"open:{fault}"}
+        await home.entries.add(domain="misbehaving", title="a", source="user", unique_id="a", data=data)
+        await until(lambda: "waiting" in home.phases().values())
+        (before,) = home.supervisor.statuses()
+        home.entries.nudge("misbehaving", "a")
+        home.entries.nudge("misbehaving", "somebody else")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        await until(lambda: "waiting" in home.phases().values())
+        (after,) = home.supervisor.statuses()
+        assert (after.since > before.since) is tries_at_once

@@ -11,6 +11,7 @@ from core.domain.errors import (
     LinkLostError,
     LinkTimeoutError,
     NotReadyError,
+    OutOfRangeError,
     RateLimitedError,
 )
 
@@ -46,6 +47,7 @@ RAISES: dict[str, object] = {
     "not_ready_long": lambda: NotReadyError("much later", retry_after_s=3000.0),
     "auth_failed": lambda: AuthFailedError("wrong password"),
     "entry_error": lambda: EntryError("cannot work"),
+    "out_of_range": lambda: OutOfRangeError("not heard"),
     "link_lost": lambda: LinkLostError("gone"),
     "link_timeout": lambda: LinkTimeoutError("silent"),
     "rate_limited": lambda: RateLimitedError(retry_after_s=30.0),
