@@ -26,6 +26,7 @@ from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
 from cloud_relay.edges.signing_key import SigningKey, load_signing_key
 from cloud_relay.fleet.catalog import FleetCatalog
+from cloud_relay.fleet.entered_records import EnteredRecords
 from cloud_relay.fleet.groups import Groups
 from cloud_relay.fleet.hierarchy import Hierarchy
 from cloud_relay.fleet.inventory import Inventory
@@ -137,7 +138,12 @@ class Relay:
         self._hierarchy = Hierarchy(TupleWriter("fleet"), people.grants_changed.notify)
         self._sites = Sites(database=people.database, hierarchy=self._hierarchy, clock=clock)
         self._groups = Groups(database=people.database, hierarchy=self._hierarchy, clock=clock)
-        self._registrar = Registrar(database=people.database, clock=clock, publish=self._outgoing.registrations)
+        self._registrar = Registrar(
+            database=people.database,
+            clock=clock,
+            publish=self._outgoing.registrations,
+            entered=EnteredRecords(store.records),
+        )
         self._mowers = self._make_mowers()
         self._inventory = self._make_inventory()
         self._catalog = FleetCatalog(database=people.database, is_online=self._presence.is_online)
@@ -330,6 +336,7 @@ class Relay:
             drives=self._drives,
             links=self._links,
             registry=self.registry,
+            on_entered=self._registrar.publish_entered,
         )
         return relay_routes(parts)
 

@@ -19,11 +19,12 @@ from cloud_relay.live_states import StoredStates
 from cloud_relay.pages.routes import page_routes
 from core.access.people import People
 from core.domain.clock import Clock
-from core.storage.telemetry_store import TelemetryStore
+from core.storage.sqlite_store import SqliteTelemetryStore
 from core.web.access_routes import access_routes
 from core.web.command_routes import command_routes
 from core.web.drive_desk import DrivingDesk
 from core.web.drive_routes import drive_routes
+from core.web.health_routes import OnEntered, health_routes
 from core.web.identity_routes import identity_routes
 from core.web.mower_routes import mower_routes
 from core.web.realtime.hub import RealtimeHub
@@ -38,7 +39,7 @@ class RouteParts:
     """What the handlers work with."""
 
     people: People
-    store: TelemetryStore
+    store: SqliteTelemetryStore
     clock: Clock
     hub: RealtimeHub
     rights: Rights
@@ -50,6 +51,7 @@ class RouteParts:
     drives: DrivingDesk
     links: Links
     registry: EdgeRegistry
+    on_entered: OnEntered
 
 
 def relay_routes(parts: RouteParts) -> list[Route]:
@@ -74,6 +76,7 @@ def relay_routes(parts: RouteParts) -> list[Route]:
         *command_routes(parts.desk, parts.catalog, authorizer, parts.clock, drives=parts.drives),
         *drive_routes(parts.drives),
         *telemetry_routes(parts.store, authorizer, parts.clock),
+        *health_routes(parts.store.records, parts.clock, on_entered=parts.on_entered),
         *EdgeRoutes(links=parts.links, registry=parts.registry, rights=rights).routes(),
         RealtimeSocket(viewers).route(),
     ]

@@ -23,7 +23,6 @@ from core.domain.ids import AccountId, EdgeId, EntryId, MowerId, UserId, make_id
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress
 from core.storage.data_folder import open_data_folder
-from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
 from core.telemetry.rows import RecordRow
@@ -56,7 +55,7 @@ from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
 from edge_agent.runtime.ticket import Source
 from edge_agent.settings import EdgeSettings
-from edge_agent.telemetry import open_telemetry
+from edge_agent.telemetry import Telemetry, open_telemetry
 from edge_agent.uplink.facts import BoxFacts
 from edge_agent.uplink.relay_line import RelayLine
 from edge_agent.uplink.uplink import Uplink
@@ -76,9 +75,9 @@ async def run(settings: EdgeSettings, ending: asyncio.Event) -> None:
         stack.callback(sock.close)
         wall = SystemClock()
         people = await stack.enter_async_context(open_people(settings, wall))
-        store = await stack.enter_async_context(open_telemetry(settings, wall))
+        telemetry = await stack.enter_async_context(open_telemetry(settings, wall))
         plugins = await stack.enter_async_context(open_plugins(settings, wall))
-        box = _Box(settings, wall, people, plugins, store)
+        box = _Box(settings, wall, people, plugins, telemetry)
         async with asyncio.TaskGroup() as group:
             tasks = box.start(group, sock.getsockname()[1])
             async with serve(box.application(people), sock):
@@ -95,12 +94,12 @@ class _Box:
     """The parts of one running box; only `run` uses it."""
 
     def __init__(
-        self, settings: EdgeSettings, wall: Clock, people: People, plugins: Plugins, store: SqliteTelemetryStore
+        self, settings: EdgeSettings, wall: Clock, people: People, plugins: Plugins, telemetry: Telemetry
     ) -> None:
         self.settings = settings
         self.people = people
         self.plugins = plugins
-        self.store = store
+        self.store, self.gardens = telemetry.store, telemetry.gardens
         self.metrics = CollectorRegistry()
         self.clock = ClockKeeper(
             wall, read_quality=read_kernel_quality, trust="always" if settings.trust_clock else "kernel"
@@ -111,7 +110,7 @@ class _Box:
         self.hub = RealtimeHub(clock=self.clock)
         self.live = LiveStates(account_id=people.account.require)
         self.recorder = Recorder(
-            store=store,
+            store=self.store,
             clock=self.clock,
             boot_id=self.boot_id,
             account_id=people.account.require,
@@ -130,7 +129,7 @@ class _Box:
         )
         self.roster = Roster(plugins.registry, plugins.entries, people.account, LinkBoard(self.supervisor))
         commanding = make_commanding(
-            ledger=store.command_ledger,
+            ledger=self.store.command_ledger,
             clock=self.clock,
             live=self.live,
             supervisor=self.supervisor,
@@ -359,6 +358,7 @@ class _Box:
             await self.link_desk.end(by_relay=True)
             return
         await self.fleet.apply(registrations)
+        await self.gardens.take(registrations, self.store.records, self.people.account.require)
         self.line.on_inventory()
 
     # -- the API

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.domain.clock import Clock
-from core.storage.telemetry_store import TelemetryStore
+from core.domain.ids import AccountId, MowerId
+from core.storage.sqlite_store import SqliteTelemetryStore
 from core.web.access_routes import access_routes
 from core.web.command_routes import command_routes
 from core.web.drive_desk import DrivingDesk
 from core.web.drive_routes import drive_routes
+from core.web.health_routes import health_routes
 from core.web.identity_routes import identity_routes
 from core.web.mower_routes import mower_routes
 from core.web.ports import LiveStates
@@ -40,7 +42,7 @@ class RouteParts:
 
     people: People
     plugins: Plugins
-    store: TelemetryStore
+    store: SqliteTelemetryStore
     hub: RealtimeHub
     live: LiveStates
     roster: Roster
@@ -72,6 +74,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *command_routes(parts.command_desk, parts.roster, people.authorizer, clock, drives=parts.drives),
         *drive_routes(parts.drives),
         *telemetry_routes(parts.store, people.authorizer, clock),
+        *health_routes(parts.store.records, clock, on_entered=_know_already),
         RealtimeSocket(viewer).route(),
         *config_routes(plugins.entries, plugins.flows, plugins.loader),
         *handover_routes(parts.handover, plugins.entries.view),
@@ -79,3 +82,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *proxy_routes(plugins.proxies, plugins.offers.offers),
         *box_routes(parts.link_desk, parts.report.status, parts.report.diagnostics),
     ]
+
+
+async def _know_already(_account_id: AccountId, _mower_id: MowerId) -> None:
+    """What is entered here is in the journal."""

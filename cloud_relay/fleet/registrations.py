@@ -12,9 +12,10 @@ import sqlalchemy as sa
 import structlog
 
 from cloud_relay.edges.tables import EDGES
+from cloud_relay.fleet.entered_records import EnteredRecords
 from cloud_relay.fleet.tables import MOWERS, REMOVED_MOWERS, SITES
 from core.domain.clock import Clock
-from core.domain.errors import NotPublishedError
+from core.domain.errors import MowdeckError, NotPublishedError
 from core.domain.ids import AccountId, EdgeId, MowerId
 from core.storage.relational import RelationalDatabase
 from core.sync.messages import Registration, Registrations
@@ -29,8 +30,11 @@ class Registrar:
     """Publishes the list of a box after each change. One publish at a time per box, so that an older list never
     replaces a newer one; a list that could not leave is sent at the next hello or reconnection."""
 
-    def __init__(self, *, database: RelationalDatabase, clock: Clock, publish: Publish) -> None:
+    def __init__(
+        self, *, database: RelationalDatabase, clock: Clock, publish: Publish, entered: EnteredRecords | None = None
+    ) -> None:
         self._database = database
+        self._entered = entered
         self._clock = clock
         self._publish = publish
         self._turns: defaultdict[EdgeId, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -40,11 +44,24 @@ class Registrar:
     async def publish(self, edge_id: EdgeId) -> None:
         """Sends the current list under a new version. A broker that is away is no error of the change."""
         async with self._turns[edge_id]:
-            message = await self._build(edge_id)
+            message = await self._with_entered(await self._build(edge_id))
             if message is None:
                 self._waiting.discard(edge_id)
             else:
                 await self._send(edge_id, message)
+
+    async def publish_entered(self, _account_id: AccountId, mower_id: MowerId) -> None:
+        """Something was entered about a mower: its box is told. While that cannot be done it is told at its next
+        hello."""
+        query = sa.select(MOWERS.c.edge_id).where(MOWERS.c.mower_id == mower_id)
+        try:
+            async with self._database.read() as connection:
+                edge_id = await connection.scalar(query)
+            if edge_id is not None:
+                self._published.discard(edge_id)
+                await self.publish(edge_id)
+        except MowdeckError as err:
+            log.warning("a box hears later of what was entered", mower_id=mower_id, detail=err.detail)
 
     async def ensure_published(self, edge_id: EdgeId) -> None:
         """Sends the list unless this process has done so since the broker was last lost."""
@@ -79,6 +96,15 @@ class Registrar:
         else:
             self._published.add(edge_id)
             self._waiting.discard(edge_id)
+
+    async def _with_entered(self, message: Registrations | None) -> Registrations | None:
+        if message is None or self._entered is None:
+            return message
+        mowers = [
+            msgspec.structs.replace(mower, entered=await self._entered.of_mower(mower.account_id, mower.mower_id))
+            for mower in message.mowers
+        ]
+        return msgspec.structs.replace(message, mowers=tuple(mowers))
 
     async def _build(self, edge_id: EdgeId) -> Registrations | None:
         async with self._database.write() as connection:

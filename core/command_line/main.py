@@ -16,6 +16,7 @@ from core.command_line.command import command
 from core.command_line.demo import demo
 from core.command_line.drive import drive
 from core.command_line.handover import app as handover
+from core.command_line.health import health
 from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
@@ -46,7 +47,7 @@ def build(arguments: list[str]) -> typer.Typer:
     ) -> None:
         """Robot mowers of many brands from one place."""
 
-    for function in (register, sign_in, sign_out, link, mowers, watch, command, drive, pair, survey, demo):
+    for function in (register, sign_in, sign_out, link, mowers, health, watch, command, drive, pair, survey, demo):
         app.command()(function)
     app.add_typer(ble, name="ble")
     app.add_typer(integration, name="integration")

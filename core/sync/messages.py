@@ -152,6 +152,17 @@ class ResultMessage(_Message, frozen=True, kw_only=True):
     result: CommandResult
 
 
+class EnteredRecord(_Message, frozen=True, kw_only=True):
+    """A record that people enter (kinds of `core.telemetry.blades.ENTERED`), as the relay has it. The box merges it
+    with its own: of two versions the newer stands on both sides."""
+
+    kind: str
+    key: str
+    at: datetime
+    updated_at: datetime
+    body: msgspec.Raw
+
+
 class Registration(_Message, frozen=True, kw_only=True):
     """The fleet's view of one mower of this box. With `domain` set, the box adds a config entry for it."""
 
@@ -162,6 +173,7 @@ class Registration(_Message, frozen=True, kw_only=True):
     time_zone: str | None = None
     domain: str | None = None
     connection: dict[str, Any] | None = None
+    entered: tuple[EnteredRecord, ...] = ()
 
 
 class Registrations(_Message, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from tests.flow.external_broker import external_mosquitto
+from tests.flow.person import until
 from tests.flow.stage import Stage, link, register_mower
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -31,6 +32,7 @@ async def test_the_whole_path(stage, tmp_path):
     mower_id = register_mower(owner, edge_id, "Shaun")
 
     await operator_mows(operator, mower_id)
+    blades_are_the_same_on_both_sides(operator, household, mower_id)
     stranger = stage.person("owner-b").register("Garden B")
     await foreigner_sees_nothing(stranger, operator, mower_id)
     await viewer_may_only_stop(viewer, operator, mower_id)
@@ -59,7 +61,23 @@ async def operator_mows(operator, mower_id) -> None:
     assert operator.get(f"/telemetry/mowers/{mower_id}/positions")["positions"]
 
 
+def blades_are_the_same_on_both_sides(operator, household, mower_id) -> None:
+    def blades(person):
+        return person.get(f"/telemetry/mowers/{mower_id}/health")["blades"]
+
+    path = f"/fleet/mowers/{mower_id}/blades"
+    assert operator.ask("PUT", f"{path}/interval", {"interval_h": 77}).status_code == 200
+    until(lambda: blades(household), lambda found: found["interval_h"] == 77)
+    household.post(f"{path}/changed", {"note": "entered on the box"})
+    until(lambda: blades(operator), lambda found: found["note"] == "entered on the box")
+    operator.post(f"{path}/changed", {"note": "entered on the relay"})
+    until(lambda: blades(household), lambda found: found["note"] == "entered on the relay")
+
+
 FOREIGN_ROUTES = [
+    ("GET", "/telemetry/mowers/{m}/health", None),
+    ("GET", "/telemetry/mowers/{m}/health/days", None),
+    ("POST", "/fleet/mowers/{m}/blades/changed", {}),
     ("GET", "/fleet/mowers/{m}", None),
     ("PATCH", "/fleet/mowers/{m}", {"name": "mine now"}),
     ("DELETE", "/fleet/mowers/{m}", None),

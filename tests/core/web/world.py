@@ -12,6 +12,7 @@ import msgspec
 from aiohttp.test_utils import TestClient, TestServer
 
 from core.domain.access import ObjectRef, ObjectType
+from core.domain.ids import AccountId, MowerId
 from core.identity.principal import Principal
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
@@ -19,6 +20,7 @@ from core.web.application import build_application
 from core.web.command_routes import command_routes
 from core.web.drive_desk import DrivingDesk
 from core.web.drive_routes import drive_routes
+from core.web.health_routes import health_routes
 from core.web.host_routes import HostInfo
 from core.web.mower_routes import mower_routes
 from core.web.problems import Problem
@@ -51,6 +53,8 @@ class World:
     desk: FakeDesk
     drive_host: FakeDriveHost
     store: SqliteTelemetryStore
+    entered: list[tuple[AccountId, MowerId]]
+    """What the box of a mower has to be told."""
 
     def token(self, who: Principal) -> str:
         return self.verifier.issue(who)
@@ -62,6 +66,10 @@ class World:
     async def delete(self, path: str, who: Principal = OWNER) -> Any:
         headers = {"Authorization": f"Bearer {self.token(who)}"}
         return await self.client.delete(f"/api/v1{path}", headers=headers)
+
+    async def put(self, path: str, body: Any, who: Principal = OWNER) -> Any:
+        headers = {"Authorization": f"Bearer {self.token(who)}"}
+        return await self.client.put(f"/api/v1{path}", json=body, headers=headers)
 
     async def post(self, path: str, body: Any, who: Principal = OWNER) -> Any:
         headers = {"Authorization": f"Bearer {self.token(who)}"}
@@ -93,6 +101,11 @@ async def serving(directory: Path) -> AsyncIterator[World]:
         authorizer.allow_role(who, "owner", ObjectRef(type=ObjectType.ACCOUNT, id=who.account_id))
     authorizer.allow_role(VIEWER, "viewer", mower_ref("front"))
     hub = RealtimeHub(clock=clock)
+    entered: list[tuple[AccountId, MowerId]] = []
+
+    async def note_entered(account_id: AccountId, mower_id: MowerId) -> None:
+        entered.append((account_id, mower_id))
+
     parts = ViewerParts(
         hub=hub, verifier=verifier, authorizer=authorizer, live_states=None, drive_desk=drives, clock=clock
     )
@@ -101,6 +114,7 @@ async def serving(directory: Path) -> AsyncIterator[World]:
         *command_routes(desk, catalog, authorizer, clock, drives=drives),
         *drive_routes(drives),
         *telemetry_routes(store, authorizer, clock),
+        *health_routes(store.records, clock, on_entered=note_entered),
         RealtimeSocket(parts).route(),
     )
     app = build_application(
@@ -114,7 +128,7 @@ async def serving(directory: Path) -> AsyncIterator[World]:
     client: TestClient[Any, Any] = TestClient(TestServer(app))
     await client.start_server()
     try:
-        yield World(client, routes, clock, verifier, authorizer, catalog, desk, drive_host, store)
+        yield World(client, routes, clock, verifier, authorizer, catalog, desk, drive_host, store, entered)
     finally:
         await client.close()
         await store.close()
