@@ -97,21 +97,29 @@ def box_integrations(environ: Mapping[str, str]) -> Path:
 @app.command()
 def check(
     folder: Annotated[Path, typer.Argument(help="The integration's folder.")],
+    is_quick: Annotated[bool, typer.Option("--quick", help="Leave the faults out; they take a minute or two.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a folder: manifest, import, forms, texts, quality list, and the contract on its emulated mower.
+    """Check a folder: manifest, import, forms, texts, the contract on its emulated mower, its faults, the quality list.
 
     Exits with 0 when nothing failed, 1 when something did, 2 when there is no such folder. It runs the folder's code."""
     with told(as_json=as_json):
         configure_logging("error", "console")
-        status = asyncio.run(_check(folder, as_json=as_json))
+        status = asyncio.run(_check(folder, is_quick=is_quick, as_json=as_json))
     if status != DONE:
         raise typer.Exit(status)
 
 
-async def _check(folder: Path, *, as_json: bool) -> int:
-    with errors.status("checking ..."):
-        report = await check_folder(folder)
+async def _check(folder: Path, *, is_quick: bool, as_json: bool) -> int:
+    count = 0
+    with errors.status("checking ...") as progress:
+
+        def begin(name: str) -> None:
+            nonlocal count
+            count += 1
+            progress.update(f"checking {plain(name)} ({count})")
+
+        report = await check_folder(folder, begin=begin, scope="contract" if is_quick else "all")
     status = DONE if report.is_good else FAILED
     _show(report, as_json=as_json)
     if abandoned():  # tasks of the plugin that would not end would hold up asyncio.run for ever
@@ -135,6 +143,8 @@ def _show(report: FolderReport, *, as_json: bool) -> None:
         area = finding.area if finding.area != before else ""
         before = finding.area
         table.add_row(f"[bold]{area}[/]", plain(finding.name), _coloured(finding.status), _detail(finding))
+        if finding.status in ("failed", "skipped") and finding.hint:
+            table.add_row("", "", "", Text(f"-> {finding.hint}", style="cyan"))
     console.print(table)
     counts = ", ".join(f"{count} {word}" for word in WORDS if (count := report.count(word)))
     console.print(f"{plain(report.domain)}: {counts}", highlight=False)

@@ -41,7 +41,7 @@ class Coordinator(Generic[T]):
     `interval_s` says how long a result is good for.
 
     `run` ends only by raising: what is not retryable at once, the rest after `max_failures` in a row, so that the
-    link's owner learns that the mower is out of reach. A RateLimitedError lengthens the wait and is no failure.
+    link's owner learns that the mower is out of reach; `retry_first_s` after the first, then twice as long each time. A RateLimitedError lengthens the wait and is no failure.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Coordinator(Generic[T]):
         stale_after_s: float = 300.0,
         max_failures: int = 3,
         deadline_s: float = FETCH_DEADLINE_S,
+        retry_first_s: float = RETRY_FIRST_S,
         random: Callable[[], float] = random_module.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -66,6 +67,7 @@ class Coordinator(Generic[T]):
         self._stale_after_s = stale_after_s
         self._max_failures = max_failures
         self._deadline_s = deadline_s
+        self._retry_first_s = retry_first_s
         self._random = random
         self._sleep = sleep
         self._flight = asyncio.Lock()
@@ -200,7 +202,7 @@ class Coordinator(Generic[T]):
         asked_s = err.retry_after_s if isinstance(err, NotReadyError | RateLimitedError) else None
         if not isinstance(err, RateLimitedError):
             self._failures += 1
-        backoff_s = min(RETRY_FIRST_S * 2 ** min(max(self._failures - 1, 0), 16), RETRY_MAX_S)
+        backoff_s = min(self._retry_first_s * 2 ** min(max(self._failures - 1, 0), 16), RETRY_MAX_S)
         self._blocked_until = now + max(backoff_s, asked_s or 0.0) * (1 + JITTER * self._noise)
 
     def _take(self, data: T) -> None:

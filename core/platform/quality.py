@@ -95,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="unknown-values",
         meaning="A word that is not known becomes `unknown`, stays in `raw`, and is logged once; it never raises.",
+        proof="fault: `unknown_word`; that it is logged once, people see",
     ),
     Rule(
         name="stable-areas",
@@ -113,6 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="motion-once",
         meaning="A command is sent once; when its answer is lost the outcome is `unknown`, never a second try.",
+        proof="fault: `lost_answers`, `drop_on_write`, `reset_mid_answer`",
         is_required=False,
     ),
     Rule(
@@ -138,6 +140,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="faults-on-demand",
         meaning="The emulated mower can be silent, talk nonsense, lose an answer, drop the link; tests use it.",
+        proof="every fault of its links is run on `contract_fault` of `emulator.py`, or has a reason why there is none",
     ),
     Rule(
         name="discovery",
@@ -205,12 +208,3 @@ def find_mistakes(answers: dict[str, Answer]) -> tuple[Mistake, ...]:
         elif len(reason) > MAX_REASON:
             found.append(Mistake(field=name, reason=f"has a reason of more than {MAX_REASON} characters"))
     return tuple(found)
-
-
-def quality_table() -> str:
-    """The rules as a Markdown table, for the documents."""
-    lines = ["| rule | means | `done` is verified by |", "|---|---|---|"]
-    for rule in RULES:
-        name = f"`{rule.name}`" + ("" if rule.is_required else " (where it applies)")
-        lines.append(f"| {name} | {rule.meaning} | {rule.proof or 'people'} |")
-    return "\n".join(lines) + "\n"

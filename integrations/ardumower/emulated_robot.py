@@ -96,6 +96,18 @@ class Robot:
         self.switch(Op.ERROR)
         self.sensor = sensor
 
+    def rain(self) -> None:
+        """Rain sends it home."""
+        if self.op is Op.MOW:
+            self.switch(Op.DOCK)
+            self.sensor = Sensor.RAIN
+
+    def help(self) -> None:
+        """A person has put right what was wrong with it."""
+        if self.op is Op.ERROR:
+            self.switch(Op.IDLE)
+        self.sensor = Sensor.NONE
+
     def reboot(self) -> None:
         """Power was lost: it stands, and its sums begin anew."""
         self.switch(Op.IDLE)

@@ -12,9 +12,10 @@ from core.domain.mower import LinkKind, MowerDescription
 from core.platform.integration import Entry, IntegrationContext, MowerKey, key_of
 from integrations.ardumower.areas import describe
 from integrations.ardumower.ble_line import open_ble_line
+from integrations.ardumower.exchange import PATIENCE, Patience
 from integrations.ardumower.http_line import open_http_line
 from integrations.ardumower.line import Line
-from integrations.ardumower.link import ArdumowerLink, Mower
+from integrations.ardumower.link import RHYTHM, ArdumowerLink, Mower, Rhythm
 from integrations.ardumower.mapping import Garden
 from integrations.ardumower.models import VENDOR
 from integrations.ardumower.notebook import Notebook
@@ -24,8 +25,12 @@ from integrations.ardumower.settings import ArdumowerSettings, read_password
 class Ardumower:
     """An Integration. It asks the mower nothing before a link is opened."""
 
-    def __init__(self, context: IntegrationContext, entry: Entry) -> None:
+    def __init__(
+        self, context: IntegrationContext, entry: Entry, *, rhythm: Rhythm = RHYTHM, patience: Patience = PATIENCE
+    ) -> None:
         self._context = context
+        self._rhythm = rhythm
+        self._patience = patience
         self._settings = settings = ArdumowerSettings.of(entry)
         self._notebook = Notebook()
         self._description = MowerDescription(
@@ -59,6 +64,8 @@ class Ardumower:
             notebook=self._notebook,
             open_line=self._open_line,
             rssi_dbm=self._rssi_dbm,
+            rhythm=self._rhythm,
+            patience=self._patience,
         )
         return ArdumowerLink(subject, self._context)
 

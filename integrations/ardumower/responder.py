@@ -34,6 +34,8 @@ class Faults:
     spoil_reply_to: set[str] = field(default_factory=set)
     """Reply names whose checksum is always wrong."""
     reply_delay_s: float = 0.0
+    says_odd_words: bool = False
+    """Operation and sensor are numbers that nobody knows."""
     has_old_firmware: bool = False
     """16 fields in a status, 4 in a version, no obstacles."""
 
@@ -171,10 +173,11 @@ class SunrayBrain:
     def _status(self) -> str:
         robot = self.robot
         current = f"-{robot.amps:.2f}" if robot.op is Op.CHARGE else f"{robot.amps:.2f}"
+        op, sensor = (77, 78) if self.faults.says_odd_words else (robot.op.value, robot.sensor.value)
         target = robot.lanes[min(robot.mow_point, len(robot.lanes) - 1)]
         words = [
             f"S,{robot.volts:.2f},{robot.x_m:.2f},{robot.y_m:.2f},{robot.heading_rad:.2f},{robot.solution.value}",
-            f"{robot.op.value},{robot.mow_point},0.25,{robot.sensor.value},{target[0]:.2f},{target[1]:.2f}",
+            f"{op},{robot.mow_point},0.25,{sensor},{target[0]:.2f},{target[1]:.2f}",
             f"0.02,{28 if robot.solution.value else 3},{current},24,-971195",
         ]
         if not self.faults.has_old_firmware:

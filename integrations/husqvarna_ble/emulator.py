@@ -1,219 +1,23 @@
-"""An emulated Husqvarna mower as a Bluetooth peer, with faults on demand.
-
-    mower = HusqvarnaPeer("C4:64:E3:00:00:01")          # put it on a virtual radio
-    mower.faults.lost_notifications = 1                 # and let something go wrong
-    mower.machine.fail(9)                               # or let it get into trouble
-
-Time is the host's: everything is worked out when somebody looks, `time_scale` machine seconds for each of the host's.
-"""
+"""The emulated mower as others meet it: on the virtual radio, and on the bench of the contract."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from core.domain.errors import InvalidInputError
-from core.platform.emulation import (
-    CONNECTION_TIMEOUT,
-    AttCode,
-    AttRefusedError,
-    EmulatedAdvertising,
-    EmulatedCharacteristic,
-    EmulatedPairing,
-    EmulatedPeer,
-    EmulatedService,
-    MowerSession,
-    Undo,
-)
-from integrations.husqvarna_ble import wire
-from integrations.husqvarna_ble.advertised import COMPANY, MOWER_GROUP, Advertised, write_advertised
-from integrations.husqvarna_ble.emulated_machine import Machine, Traits
-from integrations.husqvarna_ble.frames import NOTIFY_BYTES, pieces
-from integrations.husqvarna_ble.responder import Lock, Responder
-from integrations.husqvarna_ble.wire import Operation
+from core.domain.ids import EntryId
+from core.platform.contract.fault import Bench, Fault
+from core.platform.contract.memory_radio import MemoryRadio
+from core.platform.integration import Entry, Integration, IntegrationContext
+from integrations.husqvarna_ble import create
+from integrations.husqvarna_ble.emulated_machine import Traits
+from integrations.husqvarna_ble.emulated_peer import ADDRESS, IDLE_S, Faults, HusqvarnaPeer
+from integrations.husqvarna_ble.settings import PIN, REFUSED_PIN
+from integrations.husqvarna_ble.wire import Operation, Result
 
-IDLE_S = 60.0
-"""A central that has said nothing for this long is dropped."""
-ADDRESS = "C4:64:E3:23:04:12"
-
-
-@dataclass(slots=True, kw_only=True)
-class Faults:
-    """What goes wrong. Counters count down, the rest stays until it is changed."""
-
-    not_pairable: bool = False
-    loses_login: int = 0
-    """Before so many of the next frames the mower forgets that the operator has signed in."""
-    lost_answers: int = 0
-    lost_notifications: int = 0
-    doubled_notifications: int = 0
-    garbled_notifications: int = 0
-    merges_notifications: bool = False
-    """An event and the answer come in pieces of the wrong size, run together."""
-    drops_mid_frame: int = 0
-    """The connection ends after the first piece of an answer."""
-    drops_on_write: int = 0
-    delay_s: float = 0.0
-    """Of each answer."""
-
-
-class HusqvarnaPeer(EmulatedPeer):
-    """One mower on the air. `machine` and `lock` may be used by tests at any time, after `catch_up`."""
-
-    mtu = 65
-
-    def __init__(
-        self,
-        address: str = ADDRESS,
-        *,
-        pin: int = 1234,
-        traits: Traits | None = None,
-        time_scale: float = 1.0,
-    ) -> None:
-        super().__init__(address)
-        self.machine = Machine(traits)
-        self.lock = Lock(pin=pin)
-        self.faults = Faults()
-        self.time_scale = time_scale
-        self.is_pairing_mode = True
-        self.responders: dict[MowerSession, Responder] = {}
-        self.heard: list[Operation] = []
-        """Everything that was asked or ordered over all connections."""
-        self._lived_until: float | None = None
-        self._idle: dict[MowerSession, Undo] = {}
-
-    # What the radio sees
-
-    @property
-    def services(self) -> tuple[EmulatedService, ...]:
-        return (
-            EmulatedService(
-                uuid=wire.SERVICE,
-                characteristics=(
-                    EmulatedCharacteristic(
-                        uuid=wire.REQUESTS, properties=frozenset({"write", "write-without-response"})
-                    ),
-                    EmulatedCharacteristic(
-                        uuid=wire.RESPONSES, properties=frozenset({"read", "notify"}), security="encrypted"
-                    ),
-                    EmulatedCharacteristic(uuid=wire.PRODUCT, properties=frozenset({"read"})),
-                ),
-            ),
-        )
-
-    def advertising(self) -> EmulatedAdvertising:
-        traits = self.machine.traits
-        said = Advertised(serial=traits.serial, is_pairable=self._is_pairable, group=MOWER_GROUP, model=traits.model)
-        return EmulatedAdvertising(
-            name=traits.name,
-            service_uuids=(wire.SERVICE,),
-            manufacturer_data={COMPANY: write_advertised(said)},
-            is_manufacturer_data_in_scan_response=True,
-        )
-
-    @property
-    def _is_pairable(self) -> bool:
-        return self.is_pairing_mode and not self.faults.not_pairable
-
-    def pairing(self) -> EmulatedPairing:
-        return EmulatedPairing(is_open=self._is_pairable)
-
-    # Centrals
-
-    def opened(self, session: MowerSession) -> None:
-        self.responders[session] = Responder(self.machine, self.lock)
-        self._expect_life(session)
-
-    def closed(self, session: MowerSession) -> None:
-        self.responders.pop(session, None)
-        undo = self._idle.pop(session, None)
-        if undo is not None:
-            undo()
-
-    def _expect_life(self, session: MowerSession) -> None:
-        """Drops the central when nothing follows."""
-        undo = self._idle.pop(session, None)
-        if undo is not None:
-            undo()
-        if self.host is not None:
-            self._idle[session] = self.host.later(IDLE_S, lambda: session.disconnect(CONNECTION_TIMEOUT))
-
-    def read(self, session: MowerSession, characteristic: str) -> bytes:  # noqa: ARG002  (the port names it)
-        if characteristic == wire.PRODUCT:
-            return b"Automower".ljust(20, b"\x00")
-        if characteristic == wire.RESPONSES:
-            return b""
-        raise AttRefusedError(AttCode.READ_NOT_PERMITTED)
-
-    def write(self, session: MowerSession, characteristic: str, data: bytes) -> None:
-        if characteristic != wire.REQUESTS:
-            raise AttRefusedError(AttCode.WRITE_NOT_PERMITTED)
-        responder = self.responders.get(session)
-        if responder is None:
-            return
-        self._expect_life(session)
-        if _take(self.faults, "drops_on_write"):
-            session.disconnect(CONNECTION_TIMEOUT)
-            return
-        self.catch_up()
-        if responder.is_logged_in and _take(self.faults, "loses_login"):
-            responder.is_logged_in = False
-        replies = responder.feed(data)
-        self.heard += responder.heard
-        responder.heard.clear()
-        for reply in replies:
-            self._answer(session, responder, reply)
-
-    # Answers, and what happens to them
-
-    def _answer(self, session: MowerSession, responder: Responder, reply: bytes) -> None:
-        if _take(self.faults, "lost_answers"):
-            return
-        if self.faults.delay_s > 0.0 and self.host is not None:
-            self.host.later(self.faults.delay_s, lambda: self._send(session, responder, reply))
-        else:
-            self._send(session, responder, reply)
-
-    def _send(self, session: MowerSession, responder: Responder, reply: bytes) -> None:
-        if not session.is_open:
-            return
-        size = NOTIFY_BYTES
-        if self.faults.merges_notifications:
-            reply = responder.event(Operation.GET_STATE, bytes([self.machine.state & 0xFF])) + reply
-            size = max(NOTIFY_BYTES, session.mtu - 3)
-        parts = list(pieces(reply, size))
-        if _take(self.faults, "drops_mid_frame"):
-            session.notify(wire.RESPONSES, parts[0][: len(reply) // 2])
-            session.disconnect(CONNECTION_TIMEOUT)
-            return
-        for part in parts:
-            self._notify(session, part)
-
-    def _notify(self, session: MowerSession, part: bytes) -> None:
-        if _take(self.faults, "lost_notifications"):
-            return
-        if _take(self.faults, "garbled_notifications"):
-            part = part[:-1] + bytes([part[-1] ^ 0x55])
-        session.notify(wire.RESPONSES, part)
-        if _take(self.faults, "doubled_notifications"):
-            session.notify(wire.RESPONSES, part)
-
-    # Time
-
-    def catch_up(self) -> None:
-        """Lets the machine live up to the host's now."""
-        now = self.host.now() if self.host is not None else 0.0
-        if self._lived_until is not None:
-            lived_s = max(0.0, now - self._lived_until) * self.time_scale
-            self.machine.advance(lived_s)
-            self.lock.advance(lived_s)
-        self._lived_until = now
-
-    def rebooted(self) -> None:
-        """It comes back where it stood, without any PIN entered, and pairs for a while again."""
-        self.responders.clear()
-        self.is_pairing_mode = True
-
+__all__ = ["ADDRESS", "IDLE_S", "Faults", "HusqvarnaPeer", "contract_fault", "contract_world", "make_emulated_peer"]
 
 OPTIONS = ("name", "pin", "serial", "time_scale", "old")
 
@@ -240,10 +44,115 @@ def _number(options: Mapping[str, str], name: str, default: int, most: int) -> i
     return int(text)
 
 
-def _take(faults: Faults, name: str) -> bool:
-    """Whether this fault is due now; counts it down."""
-    left = getattr(faults, name)
-    if left <= 0:
-        return False
-    setattr(faults, name, left - 1)
-    return True
+# The contract
+
+_CONTRACT_PIN = "4711"
+_QUICK = {"poll_moving_s": 0.1, "poll_standing_s": 0.2, "poll_fault_s": 0.3, "settle_s": 0.0, "answer_s": 0.3}
+NO_SUCH_FAULT: Mapping[Fault, str] = {
+    Fault.RAIN: "nothing in the protocol is known to tell of rain",
+    Fault.NO_RTK: "these mowers tell no position over Bluetooth",
+}
+
+
+def entry_for(peer: HusqvarnaPeer, **options: object) -> Entry:
+    """An entry as the config flow makes it, with a rhythm for tests."""
+    traits = peer.machine.traits
+    data = {
+        "address": peer.address,
+        "channel": 1197489078,
+        "serial": str(traits.serial),
+        "name": traits.name,
+        "device_type": traits.model.device_type,
+        "variant": traits.model.variant,
+    }
+    return Entry(
+        entry_id=EntryId("emulated"),
+        domain="husqvarna_ble",
+        unique_id=peer.address,
+        title=traits.name,
+        data=data,
+        options={**_QUICK, **options},
+    )
+
+
+_SETTINGS: Mapping[Fault, Mapping[str, float]] = {
+    Fault.DROP_MID_FRAME: {"drops_mid_frame": 1},
+    Fault.DROP_ON_WRITE: {"drops_on_write": 1},
+    Fault.LOST_NOTIFICATIONS: {"lost_notifications": 1},
+    Fault.DOUBLED_NOTIFICATIONS: {"doubled_notifications": 3},
+    Fault.GARBLED_NOTIFICATIONS: {"garbled_notifications": 1},
+    Fault.MERGED_NOTIFICATIONS: {"merges_notifications": True},
+    Fault.SPLIT_NOTIFICATIONS: {"piece_bytes": 3},
+    Fault.LOGGED_OUT: {"loses_login": 1},
+    Fault.LOST_ANSWERS: {"lost_answers": 1},
+    Fault.SILENT: {"is_silent": True},
+    Fault.SLOW_ANSWERS: {"delay_s": 0.2},
+}
+_ODD_WORDS = {Operation.GET_STATE: (Result.OK, b"\xc8"), Operation.GET_ACTIVITY: (Result.OK, b"\xc9")}
+
+
+@asynccontextmanager
+async def contract_world(context: IntegrationContext) -> AsyncIterator[Integration]:
+    """A fresh emulated mower, and the integration set up on it."""
+    async with _set_up(context) as (_, _, integration):
+        yield integration
+
+
+@asynccontextmanager
+async def _set_up(context: IntegrationContext) -> AsyncIterator[tuple[HusqvarnaPeer, MemoryRadio, Integration]]:
+    peer = HusqvarnaPeer(pin=int(_CONTRACT_PIN), time_scale=20.0)
+    radio = MemoryRadio(peer)
+    context.secrets.put(PIN, _CONTRACT_PIN)
+    try:
+        yield peer, radio, create(replace(context, bluetooth=radio), entry_for(peer))
+    finally:
+        radio.close()
+
+
+@asynccontextmanager
+async def contract_fault(context: IntegrationContext, fault: Fault) -> AsyncIterator[Bench]:
+    """The same, and one fault of it."""
+    async with _set_up(context) as (peer, radio, integration):
+
+        def begin() -> None:
+            if radio.spoil(fault):
+                return
+            _begin(peer, fault)
+            if fault is Fault.WRONG_PIN:
+                radio.cut()
+
+        def end() -> None:
+            radio.heal()
+            peer.faults = Faults()
+            peer.answers.clear()
+            peer.lock.pin, peer.lock.wrong, peer.lock.blocked_s = int(_CONTRACT_PIN), 0, 0.0
+            context.secrets.put(REFUSED_PIN, "")  # a person has entered it once more
+            if peer.machine.is_faulty:
+                peer.machine.help()
+
+        def is_moving() -> bool:
+            peer.catch_up()
+            return peer.machine.is_moving
+
+        yield Bench(
+            integration=integration,
+            begin=begin,
+            end=end,
+            is_moving=is_moving,
+            starts=lambda: peer.heard.count(Operation.START_TRIGGER),
+            secrets=(_CONTRACT_PIN,),
+            is_silent=fault is Fault.SILENT,
+        )
+
+
+def _begin(peer: HusqvarnaPeer, fault: Fault) -> None:
+    match fault:
+        case Fault.WRONG_PIN:
+            peer.lock.pin = 2580
+        case Fault.UNKNOWN_WORD:
+            peer.answers.update(_ODD_WORDS)
+        case Fault.STUCK:
+            peer.machine.fail(9)
+        case _:
+            for name, value in _SETTINGS[fault].items():
+                setattr(peer.faults, name, value)

@@ -57,6 +57,10 @@ class Simulator:
     async def mowers(self) -> Sequence[MowerDescription]:
         return tuple(self._descriptions)
 
+    def machine(self, mower: MowerKey) -> Machine:
+        """The machine itself, for tests: what is true of it, and what happens to it. KeyError without one."""
+        return self._plots[mower].machine
+
     async def open(self, mower: MowerKey, link: LinkKind) -> SimulatorLink:
         """EntryError for a mower or a link that this entry does not have."""
         plot = self._plots.get(mower)

@@ -274,6 +274,11 @@ class Machine:
     def is_raining(self) -> bool:
         return self._weather.is_raining
 
+    def rain(self, *, is_raining: bool) -> None:
+        """It begins to rain, or stops, now."""
+        if self._weather.turn(is_raining=is_raining):
+            self._tell(wire.RainChanged(is_raining=is_raining))
+
     @property
     def jobs(self) -> int:
         """How many jobs there were."""

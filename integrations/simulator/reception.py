@@ -49,17 +49,20 @@ class Receiver:
     dice: random.Random
     fix: Fix = Fix.FLOAT
     satellites: int = 0
+    is_jammed: bool = False
+    """Nothing is received, wherever it is."""
     _error: Point = (0.0, 0.0)
     _dropout_left_s: float = 0.0
 
     def update(self, point: Point, seconds: float) -> None:
         """The picture at `point`, `seconds` after the last one."""
-        view = sky_view(self.garden, point)
+        view = 0.0 if self.is_jammed else sky_view(self.garden, point)
         self._dropout_left_s = max(0.0, self._dropout_left_s - seconds)
         if self.dice.random() < _DROPOUTS_PER_HOUR * seconds / 3600.0:
             self._dropout_left_s = _DROPOUT_S
         self.fix = self._judge(view)
-        self.satellites = max(0, round(4.0 + 27.0 * view + self.dice.gauss(0.0, 0.6)))
+        seen = max(0, round(4.0 + 27.0 * view + self.dice.gauss(0.0, 0.6)))
+        self.satellites = 0 if self.is_jammed else seen
         sigma = _SIGMA_M.get(self.fix, 0.0)
         keep = math.exp(-seconds / _CORRELATION_S)
         fresh = sigma * math.sqrt(1.0 - keep * keep)

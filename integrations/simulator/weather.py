@@ -32,6 +32,12 @@ class Weather:
         self._left_s = self._draw(_RAIN_S if self.is_raining else _DRY_S)
         return True
 
+    def turn(self, *, is_raining: bool) -> bool:
+        """Somebody else decides about the weather; whether it changed."""
+        changes = self.is_raining is not is_raining
+        self.is_raining = is_raining
+        return changes
+
     def _draw(self, mean_s: float) -> float:
         """At least a fifth of the mean, so that no shower is over before anybody saw it."""
         return mean_s * 0.2 + self.dice.expovariate(1.0 / (mean_s * 0.8))

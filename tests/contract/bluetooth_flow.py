@@ -22,13 +22,13 @@ import pytest
 
 from core.domain.errors import IntegrationError
 from core.platform.bluetooth_mower_flow import BluetoothMowerFlow
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.contract.text_check import compare, read_texts
 from core.platform.emulation import EmulatedPeer
 from core.platform.flow import FormResult
 from core.platform.integration import Entry
 from core.platform.loader import Loader
 from tests.contract.flow_person import FlowPerson, form, menu, reason, running_flows, title
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 
 class BluetoothFlowContract:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.platform.contract.folder_check import check_folder
-from core.platform.quality import quality_table
+from core.platform.quality_document import write_tables
 from tests.house.sources import ROOT
 
 FOLDERS = sorted(p.parent for p in (ROOT / "integrations").glob("*/manifest.json"))
@@ -19,7 +19,7 @@ def test_there_is_one():
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: p.name)
 async def test_the_check_finds_nothing(folder):
     """Manifest, forms, texts in both languages, and a quality list that is whole and true."""
-    report = await check_folder(folder)
+    report = await check_folder(folder, scope="folder")
     assert [(f.area, f.name, f.detail) for f in report.findings if f.status == "failed"] == []
     assert {f.area for f in report.findings} >= {"manifest", "import", "texts", "quality"}
 
@@ -29,9 +29,8 @@ def test_named_in_the_documents(folder):
     assert f"`{folder.name}`" in DOCUMENT.read_text(encoding="utf-8")
 
 
-def test_the_table_of_quality_rules_is_the_one_of_the_code():
+def test_the_tables_of_quality_are_those_of_the_code():
     text = DOCUMENT.read_text(encoding="utf-8")
-    _, _, rest = text.partition("held true by a test -->\n\n")
-    shown, found, _ = rest.partition("<!-- end of quality rules -->")
-    assert found
-    assert shown == quality_table(), "put what core.platform.quality.quality_table() returns between the two comments"
+    assert text == write_tables(text, FOLDERS), "run script/write-docs"
+    with pytest.raises(ValueError, match="no quality rules"):
+        write_tables("", FOLDERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Area = Literal["manifest", "import", "flow", "texts", "quality", "contract"]
+Area = Literal["manifest", "import", "flow", "texts", "contract", "fault", "quality"]
 FindingStatus = Literal["passed", "failed", "skipped", "claimed", "todo", "exempt"]
 """`skipped`: nothing to look at; `claimed`: said to be done, but only people can see it; `todo` and `exempt` as the
 quality list says."""
@@ -20,6 +20,8 @@ class Finding:
     status: FindingStatus
     detail: str = ""
     seconds: float = 0.0
+    hint: str = ""
+    """What its author can do about it; only for what is not yet good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

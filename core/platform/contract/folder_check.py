@@ -7,6 +7,9 @@ A folder that wants the contract to be run offers it in its `emulator.py`:
         ...start an emulated mower, yield create(context, entry)...
 
     MAY_REFUSE = frozenset({"start_mow"})       # optional: commands that a healthy mower may refuse
+    OTHER_WORLDS = {"ble": contract_world_ble}  # optional: the same mower over its other links
+
+and its faults as `core.platform.contract.fault` says.
 """
 
 from __future__ import annotations
@@ -14,17 +17,19 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Literal
 
 from core.domain.errors import IntegrationLoadError, InvalidInputError, MowdeckError
 from core.domain.limits import IMPORT_DEADLINE_S
 from core.platform.contract import flow_check, text_check
-from core.platform.contract.checks import Make, World
+from core.platform.contract.emulator_check import EmulatorCheck
 from core.platform.contract.finding import Area, Finding, FolderReport
+from core.platform.contract.hints import hint_for
 from core.platform.contract.honesty import Facts, judge
-from core.platform.contract.suite import CONTRACT, Verdict, explain, run_check
+from core.platform.contract.suite import explain
 from core.platform.fields import Field
 from core.platform.fire_door import text_of
 from core.platform.flow import FlowResult
@@ -36,13 +41,18 @@ from core.platform.quality import read_quality
 BUILTIN_PACKAGE = "integrations"
 
 Tell = Callable[[Finding], None]
+Begin = Callable[[str], None]
+Scope = Literal["folder", "contract", "all"]
+"""What is looked at: the files, the contract too (some ten seconds), the faults too (a minute or two)."""
 
 
-async def check_folder(folder: Path, tell: Tell = lambda _: None) -> FolderReport:
-    """Everything that can be said of the integration in `folder`; `tell` hears each finding as it comes.
-    InvalidInputError when there is no such folder."""
-    check = _FolderCheck(_existing(folder), tell)
-    await check.run()
+async def check_folder(
+    folder: Path, tell: Tell = lambda _: None, begin: Begin = lambda _: None, *, scope: Scope = "all"
+) -> FolderReport:
+    """Everything that can be said of the integration in `folder`; `tell` hears each finding as it comes, `begin` the
+    name of what is run next. InvalidInputError when there is no such folder."""
+    check = _FolderCheck(_existing(folder), tell, begin)
+    await check.run(scope)
     return FolderReport(domain=check.domain, findings=tuple(check.findings))
 
 
@@ -61,21 +71,23 @@ def _is_builtin(folder: Path) -> bool:
 
 
 class _FolderCheck:
-    def __init__(self, folder: Path, tell: Tell) -> None:
+    def __init__(self, folder: Path, tell: Tell, begin: Begin) -> None:
         self.findings: list[Finding] = []
         self.domain = folder.name
         self._folder = folder
         self._tell = tell
+        self._begin = begin
         self._package = f"{CUSTOM_PACKAGE}.{folder.name}"
 
-    def _note(self, finding: Finding) -> None:
+    def _note(self, plain: Finding) -> None:
+        finding = replace(plain, hint=hint_for(plain))
         self.findings.append(finding)
         self._tell(finding)
 
     def _is_good(self, area: Area) -> bool:
         return all(finding.status != "failed" for finding in self.findings if finding.area == area)
 
-    async def run(self) -> None:
+    async def run(self, scope: Scope) -> None:
         """What cannot be imported has nothing more to show."""
         manifest = self._read_manifest()
         loaded = None if manifest is None else await self._load(manifest)
@@ -83,7 +95,10 @@ class _FolderCheck:
             return
         shown, first = await self._check_flow(loaded)
         self._check_texts(loaded, shown, first)
-        verdicts = await self._run_contract()
+        emulator, is_sound = await self._emulator()
+        check = EmulatorCheck(emulator, self._folder, self._note, self._begin)
+        verdicts = await check.contract() if is_sound and scope != "folder" else None
+        faults = await check.faults(manifest.links) if is_sound and scope == "all" else None
         self._check_quality(
             Facts(
                 folder=self._folder,
@@ -93,6 +108,7 @@ class _FolderCheck:
                 are_texts_good=self._is_good("texts"),
                 has_login_form=flow_check.has_login_form(shown),
                 verdicts=verdicts,
+                faults=faults,
             )
         )
 
@@ -143,34 +159,13 @@ class _FolderCheck:
         if loaded.flow_class is not None:
             self._note(text_check.cover(texts.get("en", {}), self._folder, loaded.flow_class, shown, first))
 
-    async def _run_contract(self) -> dict[str, Verdict] | None:
-        """The verdicts by name; None when the folder offers no world to run it in."""
+    async def _emulator(self) -> tuple[ModuleType | None, bool]:
+        """The module, and whether nothing is wrong with it; a folder may have none."""
         try:
-            emulator = await self._import_emulator()
+            return await self._import_emulator(), True
         except MowdeckError as err:
             self._note(Finding(area="contract", name="emulator.py", status="failed", detail=err.detail))
-            return None
-        make = getattr(emulator, "contract_world", None)
-        if not callable(make):
-            detail = "emulator.py offers no contract_world(context)" if emulator else "there is no emulator.py"
-            self._note(Finding(area="contract", name="contract", status="skipped", detail=detail))
-            return None
-        may_refuse = frozenset(str(kind) for kind in getattr(emulator, "MAY_REFUSE", ()))
-        world = World(make=cast("Make", make), may_refuse=may_refuse)
-        verdicts = {}
-        for check in CONTRACT:
-            verdict = await run_check(check, world, folder=self._folder)
-            verdicts[check.name] = verdict
-            self._note(
-                Finding(
-                    area="contract",
-                    name=check.name,
-                    status=verdict.status,
-                    detail=verdict.detail or check.meaning,
-                    seconds=verdict.seconds,
-                )
-            )
-        return verdicts
+            return None, False
 
     async def _import_emulator(self) -> ModuleType | None:
         if not (self._folder / "emulator.py").is_file():

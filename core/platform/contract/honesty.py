@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.platform.contract.fault import Fault
 from core.platform.contract.finding import Finding, FindingStatus
 from core.platform.contract.source_text import calls_method, find_io
 from core.platform.contract.suite import Verdict
@@ -16,7 +17,8 @@ from core.platform.quality import Answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the check knows of a folder. `verdicts` are those of the contract, by name; None when it was not run."""
+    """What the check knows of a folder. `verdicts` are those of the contract, by name, `faults` those of the faults
+    that the mower can have; None when they were not run."""
 
     folder: Path
     manifest: Manifest
@@ -25,6 +27,7 @@ class Facts:
     are_texts_good: bool
     has_login_form: bool
     verdicts: Mapping[str, Verdict] | None
+    faults: Mapping[Fault, Verdict] | None
 
 
 Proof = tuple[FindingStatus, str]
@@ -78,6 +81,21 @@ def _by_whole_contract(facts: Facts) -> Proof:
     return _when(not failed, f"failed: {', '.join(failed)}")
 
 
+def _by_faults(*some: Fault) -> Callable[[Facts], Proof]:
+    """By those that the mower can have; without any named, by all."""
+
+    def prove(facts: Facts) -> Proof:
+        if facts.faults is None:
+            return "claimed", "not verified: the faults were not run"
+        seen = {fault: verdict for fault, verdict in facts.faults.items() if not some or fault in some}
+        if not seen:
+            return "claimed", "not verified: the emulated mower has no such fault"
+        failed = [fault.value for fault, verdict in seen.items() if verdict.status != "passed"]
+        return _when(not failed, f"failed: {', '.join(failed)}")
+
+    return prove
+
+
 def _is_pure(*names: str) -> Callable[[Facts], Proof]:
     def prove(facts: Facts) -> Proof:
         files = [file for name in names if (file := facts.folder / name).is_file()]
@@ -120,6 +138,9 @@ _PROOFS: dict[str, Callable[[Facts], Proof]] = {
     "contract-suite": _by_whole_contract,
     "pure-protocol": _is_pure("wire.py", "protocol.py"),
     "pure-mapping": _is_pure("mapping.py"),
+    "unknown-values": _by_faults(Fault.UNKNOWN_WORD),
+    "motion-once": _by_faults(Fault.LOST_ANSWERS, Fault.DROP_ON_WRITE, Fault.RESET_MID_ANSWER),
+    "faults-on-demand": _by_faults(),
     "emergency-stop": _by_contract("stops_at_once_wherever_it_is"),
     "no-motion-on-restart": _by_contract("nothing_moves_unless_told"),
     "dead-man": _by_contract("driving_by_hand_has_a_dead_man"),

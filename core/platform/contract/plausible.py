@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -11,10 +11,11 @@ from core.domain.mower import MowerState, Position
 from core.platform.contract.breach import require
 
 
-def require_plausible(state: MowerState) -> None:
-    """BreachError for a state that no mower can be in, or that does not survive JSON."""
+def require_plausible(state: MowerState, now: datetime | None = None) -> None:
+    """BreachError for a state that no mower can be in, or that does not survive JSON. `now`: that of another clock than
+    the system's."""
     require(state.observed_at.utcoffset() == timedelta(0), "observed_at is not aware UTC")
-    require(state.observed_at <= SystemClock().now(), "observed_at lies in the future")
+    require(state.observed_at <= (now or SystemClock().now()), "observed_at lies in the future")
     _within("battery_percent", state.battery_percent, 0, 100)
     _within("progress_percent", state.progress_percent, 0, 100)
     _within("speed_mps", state.speed_mps, 0, 5)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from core.domain.clock import SystemClock
+from core.domain.clock import Clock, SystemClock
 from core.domain.errors import MowdeckError
 from core.platform.contract import checks
 from core.platform.contract.breach import BreachError, NotApplicableError
 from core.platform.contract.checks import Subject, World
+from core.platform.contract.fault import Fault, MakeBench
+from core.platform.contract.fault_check import is_met
 from core.platform.contract.surroundings import open_context
 from core.platform.fire_door import call, text_of
 
@@ -75,13 +77,24 @@ CONTRACT: tuple[Check, ...] = (
 
 async def run_check(check: Check, world: World, *, folder: Path | None = None) -> Verdict:
     """Runs one check; whatever the plugin does, a verdict comes out. With its `folder` a bug is named by line."""
+    return await _judge(check.name, lambda: check.run(world), folder)
+
+
+async def run_fault(
+    make: MakeBench, fault: Fault, *, folder: Path | None = None, clock: Clock | None = None
+) -> Verdict:
+    """How the integration meets one fault; a verdict comes out as of `run_check`."""
+    return await _judge(fault.value, lambda: is_met(make, fault, clock), folder)
+
+
+async def _judge(name: str, run: Callable[[], Awaitable[None]], folder: Path | None) -> Verdict:
     began = SystemClock().monotonic()
     status: Status = "passed"
     detail = ""
     try:
         await call(
-            lambda: check.run(world),
-            where=check.name,
+            run,
+            where=name,
             deadline_s=CHECK_DEADLINE_S,
             passing=(BreachError, NotApplicableError),
         )
@@ -91,7 +104,7 @@ async def run_check(check: Check, world: World, *, folder: Path | None = None) -
         status, detail = "failed", str(err) + _place(err, folder)
     except MowdeckError as err:
         status, detail = "failed", explain(err, folder)
-    return Verdict(name=check.name, status=status, detail=detail, seconds=SystemClock().monotonic() - began)
+    return Verdict(name=name, status=status, detail=detail, seconds=SystemClock().monotonic() - began)
 
 
 def explain(err: MowdeckError, folder: Path | None = None) -> str:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from core.domain.clock import SystemClock
+from core.domain.clock import Clock, SystemClock
 from core.domain.errors import MowdeckError
 from core.platform.contract.breach import BreachError
 from core.platform.integration import IntegrationContext
@@ -41,7 +41,9 @@ class FreeBudget:
 
 
 @asynccontextmanager
-async def open_context(on_fault: Callable[[MowdeckError], None] | None = None) -> AsyncIterator[IntegrationContext]:
+async def open_context(
+    on_fault: Callable[[MowdeckError], None] | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[IntegrationContext]:
     """A context as the box gives it: tasks that a plugin spawns end with it, and so does the HTTP session.
     `on_fault` hears of a spawned task that failed. BreachError when tasks would not end."""
     session: list[aiohttp.ClientSession] = []
@@ -55,7 +57,7 @@ async def open_context(on_fault: Callable[[MowdeckError], None] | None = None) -
     stubborn: tuple[str, ...] = ()
     try:
         yield IntegrationContext(
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
             log=logging.LoggerAdapter(logging.getLogger("integrations.under_test"), {}),
             secrets=PlainSecrets(),
             budget=FreeBudget(),

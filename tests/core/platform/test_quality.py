@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.domain.errors import InvalidInputError
+from core.platform.contract.fault import Fault
 from core.platform.contract.finding import Finding
 from core.platform.contract.folder_check import check_folder
 from core.platform.contract.honesty import VERIFIED, Facts, judge
@@ -70,8 +71,9 @@ def facts(tmp_path: Path, *, contract: str | None = "passed", **fields) -> Facts
         "domain": "acme", "name": "Acme", "version": "1.0.0", "api": 1, "iot_class": "local_polling",
         "links": ["lan"], "codeowners": [], "licence": "MIT", **fields,
     }  # fmt: skip
-    verdicts = None
+    verdicts = faults = None
     if contract is not None:
+        faults = {fault: Verdict(name=fault.value, status=contract, detail="cannot") for fault in Fault}
         verdicts = {check.name: Verdict(name=check.name, status=contract, detail="cannot") for check in CONTRACT}
     return Facts(
         folder=tmp_path,
@@ -81,6 +83,7 @@ def facts(tmp_path: Path, *, contract: str | None = "passed", **fields) -> Facts
         are_texts_good=False,
         has_login_form=True,
         verdicts=verdicts,
+        faults=faults,
     )
 
 
@@ -101,7 +104,7 @@ def test_what_the_mower_cannot_do_is_not_done(tmp_path: Path):
 
 def test_without_the_contract_it_is_only_claimed(tmp_path: Path):
     known = facts(tmp_path, contract=None)
-    for rule in ("contract-suite", "emergency-stop", "dead-man", "secrets-apart"):
+    for rule in ("contract-suite", "emergency-stop", "dead-man", "faults-on-demand", "motion-once", "secrets-apart"):
         assert only(rule, "done", known).status == "claimed"
 
 
@@ -121,7 +124,7 @@ def edit(file: Path, before: str, after: str) -> None:
 async def failures(folder: Path) -> set[str]:
     """What fails; the contract is left out, for these mistakes have nothing to do with it."""
     edit(folder / "emulator.py", "async def contract_world", "async def another_world")
-    report = await check_folder(folder)
+    report = await check_folder(folder, scope="contract")
     return {finding.name for finding in report.findings if finding.status == "failed"}
 
 
@@ -163,7 +166,7 @@ async def test_a_breach_is_found_by_the_contract(tmp_path: Path):
         "emergency_stop=Simple(confirm_timeout_s=20.0)",
         "emergency_stop=Simple(confirm_timeout_s=0.3)",
     )
-    report = await check_folder(folder)
+    report = await check_folder(folder, scope="contract")
     failed = {finding.name: finding.detail for finding in report.findings if finding.status == "failed"}
     assert "emergency_stop" in failed.pop("stops_at_once_wherever_it_is")
     assert failed.keys() == {"commands_have_a_visible_effect", "contract-suite", "emergency-stop"}
@@ -173,7 +176,7 @@ async def test_a_breach_is_found_by_the_contract(tmp_path: Path):
 async def test_a_bug_is_named_by_its_line(tmp_path: Path):
     folder = make_folder(tmp_path, "acme_bug")
     edit(folder / "mapping.py", "    battery = status.battery\n", "    battery = status.batery\n")
-    report = await check_folder(folder)
+    report = await check_folder(folder, scope="contract")
     details = [finding.detail for finding in report.findings if finding.name == "nothing_moves_unless_told"]
     assert "batery" in details[0]
     assert "mapping.py:" in details[0]
@@ -183,11 +186,11 @@ async def test_a_spawned_task_that_fails_is_a_breach(tmp_path: Path):
     folder = make_folder(tmp_path, "acme_task")
     edit(
         folder / "integration.py",
-        "        self._rhythm = Rhythm.of(entry.options)\n",
-        "        self._rhythm = Rhythm.of(entry.options)\n        context.spawn(self._fail(), 'fails')\n\n"
+        ", self._rhythm.answer_s)\n",
+        ", self._rhythm.answer_s)\n        context.spawn(self._fail(), 'fails')\n\n"
         "    async def _fail(self) -> None:\n        raise KeyError('lost')\n",
     )
-    report = await check_folder(folder)
+    report = await check_folder(folder, scope="contract")
     details = [finding.detail for finding in report.findings if finding.name == "open_refuses_an_unknown_mower"]
     assert details[0].startswith("a spawned task failed")
     assert "'lost'" in details[0]
@@ -201,7 +204,7 @@ def test_the_pytest_class_holds_the_whole_contract():
 async def test_an_emulator_that_does_not_import(tmp_path: Path):
     folder = make_folder(tmp_path, "acme_exit")
     edit(folder / "emulator.py", "SERIAL =", "raise SystemExit(3)\nSERIAL =")
-    report = await check_folder(folder)
+    report = await check_folder(folder, scope="contract")
     assert [f.name for f in report.findings if f.status == "failed"] == ["emulator.py"]
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from aiohttp import web
 
 from core.domain.clock import SystemClock
 from core.domain.errors import LinkLostError, OutOfRangeError, PeerBusyError
@@ -24,66 +23,9 @@ from integrations.ardumower.line import OpenLine
 from integrations.ardumower.link import ArdumowerLink, Mower, Rhythm
 from integrations.ardumower.mapping import Garden
 from integrations.ardumower.notebook import Notebook
-from integrations.ardumower.responder import SunrayBrain
 from tests.contract.integration_contract import Running as ContractRunning
 
 ADDRESS = "C0:11:22:33:44:55"
-
-
-class HttpMower:
-    """Serves a brain as the firmware does: an empty body to what it does not understand."""
-
-    def __init__(self, brain: SunrayBrain) -> None:
-        self.brain = brain
-        self.url = ""
-        self.requests = 0
-        self.drop_on: str | None = None
-        """Cuts the connection after obeying a request that begins like this."""
-        self.status = 200
-        self.body: bytes | None = None
-        """Answered instead of what the mower says."""
-        self._released = asyncio.Event()
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.requests += 1
-        line = (await request.read()).strip(b"\r\n")
-        if self.body is not None or self.status != 200:
-            return web.Response(status=self.status, body=self.body or b"", headers={"Location": self.url})
-        count = len(self.brain.heard)
-        reply = self.brain.hear(line, SystemClock().monotonic())
-        if self.drop_on is not None and any(body.startswith(self.drop_on) for body in self.brain.heard[count:]):
-            assert request.transport is not None
-            request.transport.abort()
-            return web.Response()
-        if self.brain.faults.is_silent:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(30):
-                    await self._released.wait()
-        if self.brain.faults.reply_delay_s > 0:
-            await asyncio.sleep(self.brain.faults.reply_delay_s)
-        return web.Response(body=reply or b"", content_type="text/html")
-
-    def release(self) -> None:
-        self._released.set()
-
-
-@asynccontextmanager
-async def serve(brain: SunrayBrain) -> AsyncIterator[HttpMower]:
-    """The mower at `url` until the block ends."""
-    mower = HttpMower(brain)
-    application = web.Application()
-    application.router.add_post("/", mower.handle)
-    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    mower.url = f"http://127.0.0.1:{port}/"
-    try:
-        yield mower
-    finally:
-        mower.release()
-        await runner.cleanup()
 
 
 class MemoryConnection:

@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 from core.domain.errors import AuthFailedError, InvalidInputError
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.flow import FormResult
 from core.platform.integration import Entry
+from integrations.ardumower.emulated_http import serve
 from integrations.ardumower.emulator import SunrayPeer, make_emulated_peer
 from integrations.ardumower.exchange import Patience
 from integrations.ardumower.integration import Ardumower
@@ -21,8 +23,7 @@ from integrations.ardumower.settings import ArdumowerSettings
 from tests.contract.bluetooth_flow import BluetoothFlowContract
 from tests.contract.flow_person import FlowPerson, form, reason, running_flows, title
 from tests.contract.integration_contract import open_context
-from tests.integrations.ardumower.peers import ADDRESS, ble_entry, lan_entry, serve, with_bluetooth
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
+from tests.integrations.ardumower.peers import ADDRESS, ble_entry, lan_entry, with_bluetooth
 
 GARDEN: dict[str, Any] = {"cells": 7, "rotation_deg": 0.0}
 PASSKEY = "042137"

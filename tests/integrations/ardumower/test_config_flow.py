@@ -37,11 +37,12 @@ from integrations.ardumower.config_flow import (
     REAUTH_SCHEMA,
     ArdumowerFlow,
 )
+from integrations.ardumower.emulated_http import serve
 from integrations.ardumower.emulator import SunrayPeer
 from integrations.ardumower.occupancy import hold
 from integrations.ardumower.responder import SunrayBrain
 from integrations.ardumower.settings import ArdumowerSettings, read_password, read_url
-from tests.integrations.ardumower.peers import ADDRESS, MemoryPort, ble_entry, lan_entry, serve
+from tests.integrations.ardumower.peers import ADDRESS, MemoryPort, ble_entry, lan_entry
 
 FOLDER = Path(integrations.ardumower.__file__).parent
 ROBOT_ID = "0a1b2c3d4e5f"

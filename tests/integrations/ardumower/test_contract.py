@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from core.platform.integration import Integration, IntegrationContext
 from integrations.ardumower import create
+from integrations.ardumower.emulated_http import serve
 from integrations.ardumower.emulator import SunrayPeer
 from integrations.ardumower.responder import SunrayBrain
 from tests.contract.integration_contract import IntegrationContract
@@ -15,7 +16,6 @@ from tests.integrations.ardumower.peers import (
     MemoryPort,
     ble_entry,
     lan_entry,
-    serve,
     with_bluetooth,
     with_password,
 )

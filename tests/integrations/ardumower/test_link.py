@@ -24,6 +24,7 @@ from core.domain.errors import (
 from core.domain.mower import Activity, LinkKind
 from core.platform.integration import IntegrationContext
 from integrations.ardumower.ble_line import open_ble_line
+from integrations.ardumower.emulated_http import HttpMower, serve
 from integrations.ardumower.emulator import SunrayPeer
 from integrations.ardumower.http_line import open_http_line
 from integrations.ardumower.line import OpenLine
@@ -36,12 +37,10 @@ from tests.integrations.ardumower.peers import (
     ADDRESS,
     QUICK_PATIENCE,
     QUICK_RHYTHM,
-    HttpMower,
     MemoryPort,
     Running,
     make_link,
     running,
-    serve,
     wait_for,
 )
 

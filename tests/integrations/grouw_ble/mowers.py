@@ -13,12 +13,12 @@ pytest.importorskip("pygrouw")
 
 from core.domain.ids import EntryId
 from core.platform.bluetooth import BluetoothPort
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.integration import Entry, IntegrationContext
 from integrations.grouw_ble.emulated_machine import Traits
 from integrations.grouw_ble.emulator import GrouwPeer
 from integrations.grouw_ble.integration import GrouwBle
 from tests.contract.integration_contract import Running, open_context, run_link
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 PIN = "8352"
 FAST: dict[str, Any] = {"poll_moving_s": 0.1, "poll_standing_s": 0.2, "poll_low_s": 0.3, "answer_s": 0.3}

@@ -14,6 +14,7 @@ pytest.importorskip("pygrouw")
 import integrations.grouw_ble
 from core.domain.clock import SystemClock
 from core.platform.contract.folder_check import check_folder
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.flow import FormResult
 from core.platform.integration import Entry
 from core.platform.loader import Loader
@@ -25,7 +26,6 @@ from integrations.grouw_ble.wire import NAME_PREFIXES
 from tests.contract.bluetooth_flow import BluetoothFlowContract, OptionsContract
 from tests.contract.flow_person import form, menu, running_flows, title
 from tests.integrations.grouw_ble.mowers import PIN, entry_for, make_peer
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 FOLDER = Path(integrations.grouw_ble.__file__).parent
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.integration import Integration, IntegrationContext
 from integrations.grouw_ble import create
 from tests.contract.integration_contract import IntegrationContract
 from tests.integrations.grouw_ble.mowers import entry_for, make_peer, with_bluetooth
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 
 class TestGrouwContract(IntegrationContract):

@@ -9,12 +9,12 @@ from typing import Any
 
 from core.domain.ids import EntryId
 from core.platform.bluetooth import BluetoothPort
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.integration import Entry, IntegrationContext
 from integrations.husqvarna_ble.emulated_machine import Traits
 from integrations.husqvarna_ble.emulator import HusqvarnaPeer
 from integrations.husqvarna_ble.integration import HusqvarnaBle
 from tests.contract.integration_contract import Running, open_context, run_link
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 PIN = "1234"
 CHANNEL = 1197489078

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 import integrations.husqvarna_ble
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.fields import serialize_schema
 from core.platform.integration import Entry
 from core.platform.loader import Loader
@@ -23,7 +24,6 @@ from integrations.husqvarna_ble.settings import SCHEMA, MowerSettings
 from integrations.husqvarna_ble.wire import Model, Operation
 from tests.contract.bluetooth_flow import BluetoothFlowContract, OptionsContract
 from tests.contract.flow_person import form, menu, reason, running_flows, title
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 from tests.integrations.husqvarna_ble.mowers import entry_for, make_peer
 
 FOLDER = Path(integrations.husqvarna_ble.__file__).parent

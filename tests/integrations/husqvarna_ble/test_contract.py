@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.integration import Integration, IntegrationContext
 from integrations.husqvarna_ble import create
 from integrations.husqvarna_ble.wire import Model
 from tests.contract.integration_contract import IntegrationContract
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 from tests.integrations.husqvarna_ble.mowers import entry_for, make_peer, with_bluetooth
 
 

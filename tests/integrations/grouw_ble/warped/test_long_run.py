@@ -14,6 +14,7 @@ pytest.importorskip("pygrouw")
 
 from core.domain import commands
 from core.domain.mower import Activity, LinkKind, MowerState
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.integration import key_of
 from integrations.grouw_ble import responder
 from integrations.grouw_ble.emulated_machine import START
@@ -23,7 +24,6 @@ from integrations.grouw_ble.link import GrouwLink
 from tests.contract.integration_contract import open_context
 from tests.fakes.warp_loop import LoopClock
 from tests.integrations.grouw_ble.mowers import entry_for, make_peer, with_bluetooth
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 
 USUAL: dict[str, Any] = {"poll_moving_s": 30.0, "poll_standing_s": 300.0, "poll_low_s": 1200.0, "answer_s": 5.0}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from core.domain import commands
 from core.domain.mower import Activity, LinkKind, MowerState
+from core.platform.contract.memory_radio import MemoryRadio
 from core.platform.integration import key_of
 from integrations.husqvarna_ble.emulator import HusqvarnaPeer
 from integrations.husqvarna_ble.integration import HusqvarnaBle
@@ -17,7 +18,6 @@ from integrations.husqvarna_ble.link import HusqvarnaLink
 from integrations.husqvarna_ble.wire import Operation
 from tests.contract.integration_contract import open_context
 from tests.fakes.warp_loop import LoopClock
-from tests.integrations.husqvarna_ble.memory_radio import MemoryRadio
 from tests.integrations.husqvarna_ble.mowers import entry_for, make_peer, with_bluetooth
 
 USUAL: dict[str, Any] = {
