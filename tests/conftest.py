@@ -14,6 +14,7 @@ SLOW = {
     "cloud_relay/test_revoked_while_waiting.py",
     "core/storage/test_sqlite_thinning_long.py",
     "edge_agent/bluez/test_care.py",
+    "contract/test_builtin_folders.py",
     "contract/test_faults_over_network.py",
     "edge_agent/test_app.py",
     "edge_agent/test_bluetooth.py",

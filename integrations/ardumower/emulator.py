@@ -110,7 +110,7 @@ async def contract_world(context: IntegrationContext) -> AsyncIterator[Integrati
 @asynccontextmanager
 async def contract_world_ble(context: IntegrationContext) -> AsyncIterator[Integration]:
     """The same over Bluetooth."""
-    async with _on_the_air(context) as (_, _, integration):
+    async with on_the_air(context) as (_, _, integration):
         yield integration
 
 
@@ -142,9 +142,10 @@ async def _on_the_network(context: IntegrationContext) -> AsyncIterator[tuple[Ht
 
 
 @asynccontextmanager
-async def _on_the_air(
+async def on_the_air(
     context: IntegrationContext, *, is_bonded: bool = False
 ) -> AsyncIterator[tuple[SunrayPeer, MemoryRadio, Integration]]:
+    """The emulated mower, the radio that joins it to the box, and the integration."""
     peer = SunrayPeer("C0:11:22:33:44:55", _make_brain(), passkey=_PASSKEY if is_bonded else None)
     radio = MemoryRadio(peer)
     try:
@@ -157,7 +158,7 @@ async def _on_the_air(
 @asynccontextmanager
 async def fault_over_ble(context: IntegrationContext, fault: Fault) -> AsyncIterator[Bench]:
     """One fault, over Bluetooth; where it is one of the bond, of a mower that demands its passkey."""
-    async with _on_the_air(context, is_bonded=fault in _OF_BOND) as (peer, radio, integration):
+    async with on_the_air(context, is_bonded=fault in _OF_BOND) as (peer, radio, integration):
 
         def begin() -> None:
             if radio.spoil(fault) or _spoil(peer.brain, fault):
@@ -169,7 +170,12 @@ async def fault_over_ble(context: IntegrationContext, fault: Fault) -> AsyncIter
             peer.faults = BridgeFaults()
             _heal(peer.brain)
 
-        yield _make_bench(integration, peer.brain, fault, begin, end, radio.now)
+        def drop() -> None:
+            peer.faults.drop_on_request = "AT+C"
+
+        at_order = drop if fault is Fault.DROP_ON_WRITE else _at_order(peer.brain, fault)
+        bench = _make_bench(integration, peer.brain, fault, begin, end, radio.now)
+        yield replace(bench, begin_at_order=at_order)
 
 
 @asynccontextmanager
@@ -183,10 +189,16 @@ async def fault_over_lan(context: IntegrationContext, fault: Fault) -> AsyncIter
 
         def end() -> None:
             mower.status, mower.body, mower.resets_answers, mower.is_gone = 200, None, 0, False
+            mower.drop_on = None
             mower.release()
             _heal(mower.brain)
 
-        yield _make_bench(integration, mower.brain, fault, begin, end, SystemClock().monotonic)
+        def drop() -> None:
+            mower.drop_on = "AT+C"
+
+        at_order = drop if fault is Fault.RESET_MID_ANSWER else _at_order(mower.brain, fault)
+        bench = _make_bench(integration, mower.brain, fault, begin, end, SystemClock().monotonic)
+        yield replace(bench, begin_at_order=at_order)
 
 
 def _make_bench(
@@ -237,6 +249,11 @@ def _spoil(brain: SunrayBrain, fault: Fault) -> bool:
         case _:
             return False
     return True
+
+
+def _at_order(brain: SunrayBrain, fault: Fault) -> Callable[[], None] | None:
+    """For faults of a single request: the next order's answer is lost."""
+    return (lambda: brain.faults.lose_reply_to.add("C")) if fault is Fault.LOST_ANSWERS else None
 
 
 def _heal(brain: SunrayBrain) -> None:

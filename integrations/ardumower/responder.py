@@ -36,6 +36,8 @@ class Faults:
     reply_delay_s: float = 0.0
     says_odd_words: bool = False
     """Operation and sensor are numbers that nobody knows."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """Reply name -> what is said instead, such as `S` -> `S,nan`."""
     has_old_firmware: bool = False
     """16 fields in a status, 4 in a version, no obstacles."""
 
@@ -94,6 +96,7 @@ class SunrayBrain:
         reply = self._obey(body)
         if reply is None:
             return None
+        reply = self.faults.answers.get(reply.partition(",")[0], reply)
         if self.faults.lose_replies > 0:
             self.faults.lose_replies -= 1
             return None
@@ -120,13 +123,13 @@ class SunrayBrain:
         return chr(code + 95 if code <= 31 else code)
 
     def _finish(self, reply: str) -> bytes:
-        total = sum(reply.encode("ascii")) % 256
+        total = sum(reply.encode("latin-1")) % 256
         if reply.partition(",")[0] in self.faults.spoil_reply_to:
             total = (total + 1) % 256
         elif self.faults.spoil_checksums > 0:
             self.faults.spoil_checksums -= 1
             total = (total + 7) % 256
-        return f"{reply},0x{total:02x}\r\n".encode("ascii")
+        return f"{reply},0x{total:02x}\r\n".encode("latin-1")
 
     def _obey(self, body: str) -> str | None:
         name, *values = body.removeprefix("AT+").split(",")

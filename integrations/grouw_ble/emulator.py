@@ -82,18 +82,20 @@ _SETTINGS: Mapping[Fault, Mapping[str, float]] = {
     Fault.SILENT: {"is_silent": True},
     Fault.SLOW_ANSWERS: {"delay_s": 0.2},
 }
+_AT_ORDER = {Fault.DROP_ON_WRITE: "drops_on_order", Fault.LOST_ANSWERS: "lost_orders"}
 _ODD_STATUS = bytes((80, 0x32, 0x1B, 0, 0, 4, 0, 1, 0x77))
 
 
 @asynccontextmanager
 async def contract_world(context: IntegrationContext) -> AsyncIterator[Integration]:
     """A fresh emulated mower, and the integration set up on it."""
-    async with _set_up(context) as (_, _, integration):
+    async with set_up(context) as (_, _, integration):
         yield integration
 
 
 @asynccontextmanager
-async def _set_up(context: IntegrationContext) -> AsyncIterator[tuple[GrouwPeer, MemoryRadio, Integration]]:
+async def set_up(context: IntegrationContext) -> AsyncIterator[tuple[GrouwPeer, MemoryRadio, Integration]]:
+    """The emulated mower, the radio that joins it to the box, and the integration."""
     peer = GrouwPeer(pin=_CONTRACT_PIN, time_scale=20.0)
     radio = MemoryRadio(peer)
     context.secrets.put(PIN, _CONTRACT_PIN)
@@ -106,7 +108,7 @@ async def _set_up(context: IntegrationContext) -> AsyncIterator[tuple[GrouwPeer,
 @asynccontextmanager
 async def contract_fault(context: IntegrationContext, fault: Fault) -> AsyncIterator[Bench]:
     """The same, and one fault of it."""
-    async with _set_up(context) as (peer, radio, integration):
+    async with set_up(context) as (peer, radio, integration):
 
         def begin() -> None:
             if radio.spoil(fault):
@@ -128,6 +130,7 @@ async def contract_fault(context: IntegrationContext, fault: Fault) -> AsyncIter
         yield Bench(
             integration=integration,
             begin=begin,
+            begin_at_order=(lambda: setattr(peer.faults, _AT_ORDER[fault], 1)) if fault in _AT_ORDER else None,
             end=end,
             is_moving=is_moving,
             starts=lambda: sum(order in (START, RESUME) for order in peer.orders()),

@@ -11,6 +11,7 @@ from integrations.husqvarna_ble.wire import Model, read_text, write_u32
 COMPANY = 0x0426
 MOWER_GROUP = 10
 """Other groups are pumps and water valves, with the same service."""
+_SERIAL_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def read_advertised(data: bytes) -> Advertised:
         at += 1 + length
     product = values.get(6, b"")
     return Advertised(
-        serial=int.from_bytes(values[4], "little") if values.get(4) else None,
+        serial=int.from_bytes(values[4], "little") if 0 < len(values.get(4, b"")) <= _SERIAL_BYTES else None,
         is_pairable=values[5][0] != 0 if values.get(5) else None,
         group=product[0] if product else None,
         model=Model(device_type=product[1], variant=product[2]) if len(product) >= 3 else None,

@@ -51,6 +51,10 @@ class Faults:
     drops_mid_frame: int = 0
     """The connection ends after the first piece of an answer."""
     drops_on_write: int = 0
+    lost_start_answers: int = 0
+    """So many starts are obeyed, and their answer is lost."""
+    drops_on_start: int = 0
+    """The connection ends with a start, which is obeyed."""
     delay_s: float = 0.0
     """Of each answer."""
     piece_bytes: int = 0
@@ -166,8 +170,14 @@ class HusqvarnaPeer(EmulatedPeer):
         if responder.is_logged_in and _take(self.faults, "loses_login"):
             responder.is_logged_in = False
         replies = responder.feed(data)
+        is_start = Operation.START_TRIGGER in responder.heard
         self.heard += responder.heard
         responder.heard.clear()
+        if is_start and _take(self.faults, "drops_on_start"):
+            session.disconnect(CONNECTION_TIMEOUT)
+            return
+        if is_start and _take(self.faults, "lost_start_answers"):
+            return
         for reply in replies:
             self._answer(session, responder, reply)
 

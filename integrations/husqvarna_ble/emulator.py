@@ -88,18 +88,20 @@ _SETTINGS: Mapping[Fault, Mapping[str, float]] = {
     Fault.SILENT: {"is_silent": True},
     Fault.SLOW_ANSWERS: {"delay_s": 0.2},
 }
+_AT_START = {Fault.DROP_ON_WRITE: "drops_on_start", Fault.LOST_ANSWERS: "lost_start_answers"}
 _ODD_WORDS = {Operation.GET_STATE: (Result.OK, b"\xc8"), Operation.GET_ACTIVITY: (Result.OK, b"\xc9")}
 
 
 @asynccontextmanager
 async def contract_world(context: IntegrationContext) -> AsyncIterator[Integration]:
     """A fresh emulated mower, and the integration set up on it."""
-    async with _set_up(context) as (_, _, integration):
+    async with set_up(context) as (_, _, integration):
         yield integration
 
 
 @asynccontextmanager
-async def _set_up(context: IntegrationContext) -> AsyncIterator[tuple[HusqvarnaPeer, MemoryRadio, Integration]]:
+async def set_up(context: IntegrationContext) -> AsyncIterator[tuple[HusqvarnaPeer, MemoryRadio, Integration]]:
+    """The emulated mower, the radio that joins it to the box, and the integration."""
     peer = HusqvarnaPeer(pin=int(_CONTRACT_PIN), time_scale=20.0)
     radio = MemoryRadio(peer)
     context.secrets.put(PIN, _CONTRACT_PIN)
@@ -112,7 +114,7 @@ async def _set_up(context: IntegrationContext) -> AsyncIterator[tuple[HusqvarnaP
 @asynccontextmanager
 async def contract_fault(context: IntegrationContext, fault: Fault) -> AsyncIterator[Bench]:
     """The same, and one fault of it."""
-    async with _set_up(context) as (peer, radio, integration):
+    async with set_up(context) as (peer, radio, integration):
 
         def begin() -> None:
             if radio.spoil(fault):
@@ -137,6 +139,7 @@ async def contract_fault(context: IntegrationContext, fault: Fault) -> AsyncIter
         yield Bench(
             integration=integration,
             begin=begin,
+            begin_at_order=(lambda: setattr(peer.faults, _AT_START[fault], 1)) if fault in _AT_START else None,
             end=end,
             is_moving=is_moving,
             starts=lambda: peer.heard.count(Operation.START_TRIGGER),

@@ -104,6 +104,9 @@ class Bench:
     integration: Integration
     begin: Callable[[], None]
     """It goes wrong from now on; called again, it goes wrong again."""
+    begin_at_order: Callable[[], None] | None = None
+    """The next order goes wrong in this way, and only that: for faults of a single request, which a poll would have
+    used up before."""
     end: Callable[[], None]
     """All is well, and a person has done what it takes."""
     is_moving: Callable[[], bool]

@@ -69,7 +69,11 @@ async def _while_standing(bench: Bench, steward: Steward) -> None:
     await asyncio.sleep(QUIET_S)
     steward.check()
     require(not bench.is_moving(), "it moves although nobody has told it to")
-    bench.begin()
+    if bench.begin_at_order is None:
+        bench.begin()
+    else:
+        await _all_is_well_again(bench, steward)
+        bench.begin_at_order()
     outcome = await _send(steward, commands.StartMow())
     await asyncio.sleep(QUIET_S)
     if outcome is not None and outcome.kind == "refused":

@@ -299,6 +299,20 @@ def test_noise_never_raises_and_never_hides_the_next_reply(pieces):
     assert reader.feed(END + CHARGING + END)[-1] == read(CHARGING)
 
 
+@settings(max_examples=200)
+@given(st.binary(max_size=REPLY_BYTES - 1), st.data())
+def test_any_bytes_say_the_same_however_they_are_cut(stream, data):
+    """As one body of HTTP, and as notifications."""
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=8)))
+    whole, cut = LineReader(), LineReader()
+    found = [
+        item
+        for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+        for item in cut.feed(stream[begin:end])
+    ]
+    assert [*found, *cut.close()] == [*whole.feed(stream), *whole.close()]
+
+
 @given(st.lists(st.text(st.characters(codec="ascii", exclude_characters=",\r\n"), max_size=12), max_size=40))
 def test_any_fields_are_read_without_raising(fields):
     read_status(fields)

@@ -83,6 +83,36 @@ def test_answers_cut_and_joined_anywhere(frames, size):
     assert reader.skipped == 0
 
 
+@given(st.lists(st.sampled_from([*STATUSES, vectors.PIN_TOLD]), min_size=1, max_size=5), st.data())
+@settings(max_examples=100)
+def test_answers_cut_at_any_places(frames, data):
+    stream = b"".join(frames)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=8)))
+    reader = AnswerReader()
+    found = [
+        frame
+        for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+        for frame in reader.feed(stream[begin:end])
+    ]
+    assert found == AnswerReader().feed(stream) == frames
+
+
+@given(
+    st.sampled_from([*STATUSES, vectors.PIN_TOLD]),
+    st.lists(st.tuples(st.integers(0, 21), st.integers(1, 255)), max_size=4),
+)
+@settings(max_examples=200)
+def test_a_damaged_answer_leaves_no_session_stuck(frame, changes):
+    damaged = bytearray(frame)
+    for at, by in changes:
+        damaged[at % len(damaged)] ^= by
+    session = Session()
+    session.ask_status(asked(0.0))
+    session.feed(bytes(damaged), 0.1)
+    session.ask_status(asked(1.0))
+    assert any(isinstance(heard, StatusHeard) for heard in session.feed(vectors.STATUS_DOCKED * 3, 1.1))
+
+
 @given(st.binary(max_size=60).filter(lambda noise: b"D" not in noise), st.sampled_from(STATUSES))
 @settings(max_examples=100)
 def test_noise_around_an_answer_is_passed_over(noise, frame):
