@@ -1,4 +1,4 @@
-"""Reads of one account, on a reader's thread: latest, history, bins, track, timeline.
+"""Reads of one account, on a reader's thread: latest, history, track, timeline.
 
 A row is found through the number of (mower, account), so a read that names the wrong account finds nothing.
 Ranges are half open, rows ascend in time.
@@ -19,17 +19,13 @@ from core.storage.sqlite_columns import (
     HISTORY_COLUMNS,
     POSITION_COLUMNS,
     TIMELINE_COLUMNS,
-    activity_of,
     decode_history,
     decode_position,
     decode_timeline,
-    rtk_fix_of,
 )
 from core.storage.sqlite_directory import find_number
-from core.storage.telemetry_store import HistoryBin, LatestState, Page
-from core.telemetry.binning import ANCHOR_US
+from core.storage.telemetry_store import LatestState, Page
 from core.telemetry.rows import HistoryRow, PositionRow, TimelineRow
-from core.telemetry.significance import DEGREE
 
 _states = msgspec.json.Decoder(MowerState)
 _TICK = timedelta(microseconds=1)
@@ -39,35 +35,6 @@ SELECT m.mower_id, l.received_us, l.state
 FROM mowers m JOIN mower_latest l ON l.mower_no = m.mower_no
 WHERE m.account_id = ? AND m.mower_id = ?
 """
-
-_BINS = f"""
-WITH bins AS (
-    SELECT
-        (observed_us - {ANCHOR_US}) / :step * :step + {ANCHOR_US} AS at_us,
-        count(*) AS samples,
-        -- the last row's words: the newest time wins, its codes ride along in the low 8 bits
-        max(observed_us * 256 + activity * 8 + coalesce(rtk_fix, 7)) & 255 AS words,
-        max(CASE WHEN error_code IS NOT NULL THEN observed_us END) AS error_us,
-        (2 * sum(battery) + count(battery)) / (2 * count(battery)) AS battery_mean,
-        min(battery) AS battery_min,
-        max(battery) AS battery_max,
-        coalesce(max(is_charging), 0) AS is_charging
-    FROM mower_history
-    WHERE mower_no = :mower AND observed_us >= :start AND observed_us < :end
-    GROUP BY at_us
-)
-SELECT b.at_us, b.samples, b.words >> 3, b.words & 7, h.error_code,
-       b.battery_mean, b.battery_min, b.battery_max, b.is_charging, p.lat_e7, p.lon_e7
-FROM bins b
-LEFT JOIN mower_history h ON h.mower_no = :mower AND h.observed_us = b.error_us
-LEFT JOIN mower_positions p ON p.mower_no = :mower AND p.observed_us = (
-    SELECT max(q.observed_us) FROM mower_positions q
-    WHERE q.mower_no = :mower
-      AND q.observed_us >= max(b.at_us, :start) AND q.observed_us < min(b.at_us + :step, :end)
-)
-ORDER BY b.at_us
-"""
-_NO_FIX = 7
 
 
 def read_latest(
@@ -151,42 +118,6 @@ def read_timeline(
         (number, until_us, end_us),
     ).fetchone()
     return found, _page([row.result.at for row in found], is_truncated=following is not None)
-
-
-def read_bins(
-    connection: sqlite3.Connection,
-    account_id: AccountId,
-    mower_id: MowerId,
-    start: datetime,
-    end: datetime,
-    step_s: int,
-) -> list[HistoryBin]:
-    """The rule of `core.telemetry.binning.bin_history` as one statement."""
-    rows = connection.execute(
-        _BINS,
-        {
-            "mower": find_number(connection, mower_id, account_id),
-            "start": to_us(start),
-            "end": to_us(end),
-            "step": step_s * 1_000_000,
-        },
-    )
-    return [
-        HistoryBin(
-            at=from_us(at_us),
-            samples=samples,
-            activity=activity_of(activity),
-            rtk_fix=None if fix == _NO_FIX else rtk_fix_of(fix),
-            error_code=error_code,
-            battery_mean=mean,
-            battery_min=least,
-            battery_max=most,
-            is_charging=bool(charging),
-            lat=None if lat_e7 is None else lat_e7 / DEGREE,
-            lon=None if lon_e7 is None else lon_e7 / DEGREE,
-        )
-        for at_us, samples, activity, fix, error_code, mean, least, most, charging, lat_e7, lon_e7 in rows
-    ]
 
 
 def _page(times: Sequence[datetime], *, is_truncated: bool) -> Page:

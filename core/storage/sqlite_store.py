@@ -18,6 +18,7 @@ from core.domain.mower import MowerState
 from core.storage import sqlite_ingest, sqlite_journal, sqlite_reads, sqlite_retention
 from core.storage.command_ledger import CommandLedger
 from core.storage.migrations import read_migrations
+from core.storage.sqlite_bins import read_bins
 from core.storage.sqlite_database import READ_LIMIT_S, SqliteDatabase
 from core.storage.sqlite_directory import SqliteDirectory, read_directory
 from core.storage.sqlite_health import HealthDays, ZoneOf
@@ -238,7 +239,7 @@ class SqliteTelemetryStore:
         """TooManyBinsError beyond MAX_BINS."""
         check_bins(start, end, step_s)
         return await self._database.read(
-            lambda connection: sqlite_reads.read_bins(connection, account_id, mower_id, start, end, step_s)
+            lambda connection: read_bins(connection, account_id, mower_id, start, end, step_s)
         )
 
     async def positions(

@@ -15,8 +15,8 @@ from core.domain.errors import InvalidInputError, TooManyBinsError
 from core.domain.ids import AccountId, MowerId
 from core.domain.mower import Activity, Connectivity, RtkFix
 from core.storage.migrations import migrate, read_migrations
+from core.storage.sqlite_bins import read_bins
 from core.storage.sqlite_columns import INSERT_HISTORY, INSERT_POSITION, encode_history, encode_position
-from core.storage.sqlite_reads import read_bins
 from core.telemetry.binning import (
     STEPS,
     bin_history,
@@ -78,8 +78,10 @@ def test_means_are_rounded_half_up() -> None:
     assert [rounded_mean(values) for values in ([1, 2], [0, 1], [80], [0, 0, 1], [99, 100, 100])] == [2, 1, 80, 0, 100]
 
 
-times = st.integers(0, 400_000_000).map(lambda us: from_us(to_us(START) + us)) | st.integers(0, 400).map(
-    lambda s: START + timedelta(seconds=s)
+times = (
+    st.integers(0, 30 * 86_400).map(lambda s: START + timedelta(seconds=s))
+    | st.integers(0, 400_000_000).map(lambda us: from_us(to_us(START) + us))
+    | st.integers(0, 400).map(lambda s: START + timedelta(seconds=s))
 )
 history_rows = st.builds(
     HistoryRow,
@@ -141,3 +143,34 @@ def test_sql_and_python_agree_to_the_row(
             )
         found = read_bins(connection, AccountId("a"), MOWER, start, end, step_s)
     assert found == bin_history(history, positions, start, end, step_s=step_s)
+
+
+def test_last_words_are_those_of_the_bin_and_never_of_the_range_around_it() -> None:
+    """By hand: an error before the range, nulls after it, a position of the bin that is older than its first row."""
+    begin = START.replace(minute=0, second=0, microsecond=0)
+
+    def row(second: int, battery: int | None, error: str | None, *, charging: bool | None = None) -> HistoryRow:
+        return HistoryRow(
+            mower_id=MOWER,
+            observed_at=begin + timedelta(seconds=second),
+            activity=Activity.MOWING,
+            connectivity=Connectivity.ONLINE,
+            battery_percent=battery,
+            is_charging=charging,
+            error_code=error,
+        )
+
+    rows = [row(0, 1, "E0"), row(20, None, None), row(30, 50, "E1"), row(40, 51, None, charging=False)]
+    place = PositionRow(mower_id=MOWER, observed_at=begin + timedelta(seconds=15), lat=48.0, lon=11.0)
+    start, end = begin + timedelta(seconds=10), begin + timedelta(days=3)
+    rows.append(row(2 * 86_400, None, None))
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, read_migrations())
+        connection.execute("INSERT INTO mowers VALUES (1, 'm', 'a')")
+        connection.executemany(INSERT_HISTORY, [encode_history(r, 1, None) for r in rows])
+        connection.execute(INSERT_POSITION, encode_position(place, 1, None))
+        first, last = read_bins(connection, AccountId("a"), MOWER, start, end, 3_600)
+    assert [first, last] == bin_history(rows, [place], start, end, step_s=3_600)
+    assert (first.at, first.samples, first.error_code, first.battery_mean) == (begin, 3, "E1", 51)
+    assert (first.is_charging, first.lat) == (False, 48.0)
+    assert (last.battery_mean, last.battery_min, last.error_code, last.lat) == (None, None, None, None)
