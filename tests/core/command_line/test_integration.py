@@ -17,12 +17,14 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import voluptuous as vol
 
 from core.command_line.integration import box_integrations, next_steps
 from core.domain.clock import SystemClock
 from core.domain.commands import EmergencyStop, StartMow
-from core.domain.errors import ConflictError, InvalidInputError, SettingsError
+from core.domain.errors import ConflictError, InvalidInputError, MowdeckError, SettingsError
 from core.domain.mower import Activity
+from core.platform.bluetooth_mower_flow import BluetoothMowerFlow, Identity
 from core.platform.budget import BudgetStore
 from core.platform.contract.folder_check import check_folder
 from core.platform.contract.running import obeyed, run_link
@@ -242,12 +244,43 @@ def blocks() -> Iterator[tuple[dict[str, str], str]]:
 def test_code_in_the_document_is_that_of_the_folder():
     text = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
     shown = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(shown) == 2
-    for block in shown:
+    flows = [block for block in shown if "BluetoothMowerFlow" in block]
+    folder = [block for block in shown if block not in flows]
+    assert (len(flows), len(folder)) == (1, 2)
+    for block in folder:
         assert block in render("acme", "Acme")["emulator.py"]
     kinds = set(re.findall(r"^```(\w+)", text, re.MULTILINE))
     assert kinds == {"sh", "python"}, "a block that nobody runs or compares"
     assert text.count("```sh") == len(list(blocks())), "a block outside of the worked example"
+
+
+async def test_the_flow_in_the_document_is_one():
+    text = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    [block] = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "BluetoothMowerFlow" in one]
+
+    async def sign_in(connection: object, pin: str) -> str:
+        assert (connection, pin) == ("a connection", "1234")
+        return "42"
+
+    class AcmeLockedError(MowdeckError):
+        pass
+
+    names = {
+        "BluetoothMowerFlow": BluetoothMowerFlow,
+        "Identity": Identity,
+        "AcmeLockedError": AcmeLockedError,
+        "OPTIONS_SCHEMA": vol.Schema({}),
+        "sign_in": sign_in,
+    }
+    exec(block, names)
+    made = names["AcmeFlow"]
+    assert not made.__abstractmethods__
+    hooks = {*dir(BluetoothMowerFlow), *BluetoothMowerFlow.__annotations__}
+    assert {name for name in vars(made) if not name.startswith("_")} <= hooks
+    flow = object.__new__(made)
+    flow.pin = "1234"
+    assert await flow.identify("a connection") == Identity(serial="42", name="Acme 300")
+    assert flow.may_be_mower(None)
 
 
 def free_port() -> str:
@@ -283,6 +316,7 @@ def in_another_terminal(block: str, port: str, environ: dict[str, str], log: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_the_worked_example_of_the_document(tmp_path: Path):
     """Every block, in order, typed by somebody with an empty home folder. Only the ports are others."""
     ports = {"8481": free_port(), "8090": free_port()}
