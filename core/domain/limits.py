@@ -23,6 +23,8 @@ HISTORY_RANGE = timedelta(days=31)
 MAX_BINS = 5_000
 MAX_RAW_ROWS = 5_000
 MAX_TRACK_POINTS = 20_000
+SIMPLIFIED_ROWS = 50_000
+"""Rows of a track that are looked at for one answer: under two days at 1 Hz of mowing."""
 HISTORY_RETENTION = timedelta(days=30)
 POSITIONS_RETENTION = timedelta(days=730)
 TIMELINE_RETENTION = timedelta(days=30)

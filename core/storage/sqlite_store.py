@@ -27,6 +27,7 @@ from core.storage.sqlite_journal import JournalNumbers
 from core.storage.sqlite_recording import Recording, insert_result
 from core.storage.sqlite_records import SqliteRecords
 from core.storage.sqlite_thinning import SqliteTrackThinner, delete_stretches, read_error_mm
+from core.storage.sqlite_track import read_track
 from core.storage.telemetry_store import (
     DirectoryEntry,
     HistoryBin,
@@ -35,6 +36,7 @@ from core.storage.telemetry_store import (
     JournalSlice,
     LatestState,
     Page,
+    TrackView,
     Written,
 )
 from core.sync.messages import RejectedRow
@@ -247,6 +249,13 @@ class SqliteTelemetryStore:
     ) -> tuple[Sequence[PositionRow], Page]:
         return await self._database.read(
             lambda connection: sqlite_reads.read_positions(connection, account_id, mower_id, start, end, limit)
+        )
+
+    async def track_view(
+        self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, most: int
+    ) -> TrackView:
+        return await self._database.read(
+            lambda connection: read_track(connection, account_id, mower_id, start, end, most)
         )
 
     async def track_error_m(self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime) -> float:

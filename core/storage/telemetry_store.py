@@ -48,6 +48,17 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrackView:
+    """A track of bounded size. What is not in it, thinned away or left out here, was nowhere farther than `error_m` from
+    the line through what is."""
+
+    rows: Sequence[PositionRow]
+    page: Page
+    is_simplified: bool
+    error_m: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """What became of one state: which rows it made."""
 
@@ -167,6 +178,13 @@ class TelemetryStore(Protocol):
     async def positions(
         self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, limit: int
     ) -> tuple[Sequence[PositionRow], Page]: ...
+    async def track_view(
+        self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, most: int
+    ) -> TrackView:
+        """At most `most` (2 or more) rows. Where more match, those that thinning would keep first; the page is cut only
+        beyond SIMPLIFIED_ROWS matches."""
+        ...
+
     async def track_error_m(self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime) -> float:
         """How far a row that thinning took out of the range may have been from the line that is left; 0.0 where
         every row is still there. Ask after the rows: then it is true of them."""

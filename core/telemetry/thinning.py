@@ -80,7 +80,7 @@ def keep_set(rows: Sequence[TrackPoint], error_times: Collection[int] = ()) -> f
 
 def thin(rows: Sequence[TrackPoint], error_times: Collection[int] = ()) -> Thinned:
     """Judges the whole track of one mower, ascending in time with no time twice; `error_times` are microseconds."""
-    track = _Track(rows)
+    track = JudgedTrack(rows)
     kept = track.find_by_rules(frozenset(error_times))
     dropped = track.bound(kept)
     return Thinned(
@@ -94,8 +94,8 @@ def stated_mm(square_m2: float) -> int:
     return int(math.sqrt(square_m2) * _MM_PER_M) + 1
 
 
-class _Track:
-    """One track with its scales, steps and lengths of path."""
+class JudgedTrack:
+    """One track with its scales, steps and lengths of path; rows go by their index."""
 
     def __init__(self, rows: Sequence[TrackPoint]) -> None:
         self._rows = rows
@@ -162,7 +162,7 @@ class _Track:
         dropped: dict[int, float] = {}
         while gaps:
             a, b = gaps.pop()
-            squares = [self._square_m2(a, b, index) for index in range(a + 1, b)]
+            squares = [self.square_m2(a, b, index) for index in range(a + 1, b)]
             farthest = max(squares)
             index = a + 1 + squares.index(farthest)
             if farthest > (BLADES_TOLERANCE_M2 if self._rows[index].blades_on is True else TOLERANCE_M2):
@@ -172,7 +172,7 @@ class _Track:
                 dropped.update(zip(range(a + 1, b), squares, strict=True))
         return dropped
 
-    def _square_m2(self, a: int, b: int, index: int) -> float:
+    def square_m2(self, a: int, b: int, index: int) -> float:
         """Square of the distance of a row from the straight piece of line between two others."""
         start, end, row = self._rows[a], self._rows[b], self._rows[index]
         east, north = self._east[a], self._north[a]

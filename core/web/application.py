@@ -24,6 +24,7 @@ from core.web.openapi import document_of
 from core.web.ports import TokenVerifier
 from core.web.route import Answer, Request, Route
 from core.web.route_table import check_table, full_path
+from core.web.streamed import Streamed, send_streamed
 from core.web.tracing import CORRELATION, REMOTE, SUBJECT, RequestHandler, Tracing
 
 HANDLER_DEADLINE_S = 60.0
@@ -104,7 +105,7 @@ class _Runner:
             if not deadline.expired():
                 raise  # a handler's own, which it should have translated
             raise UnavailableError(f"no answer within {self._deadline_s:.0f} s") from err
-        return to_response(route, answer)
+        return await send_streamed(answer, raw) if isinstance(answer, Streamed) else to_response(route, answer)
 
     async def _stream(self, route: Route, raw: web.Request) -> web.StreamResponse:
         response = await route.handler(await self._request(route, raw))

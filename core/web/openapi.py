@@ -120,7 +120,8 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     status = "101" if route.is_stream else str(route.status)
     success: dict[str, Any] = {"description": route.summary}
     if route.answer is not None and not route.is_stream:
-        success["content"] = {"application/json": {"schema": schemas[id(route.answer)]}}
+        files = {media: {"schema": {"type": "string"}} for media in route.media}
+        success["content"] = {"application/json": {"schema": schemas[id(route.answer)]}, **files}
     problem = {CONTENT_TYPE: {"schema": schemas[id(Problem)]}}
     problems: dict[str, dict[str, Any]] = {
         code: {"description": description, "content": problem} for code, description in _problems(route).items()

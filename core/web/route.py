@@ -110,6 +110,8 @@ class Route:
     body: Any = None
     query: Any = None
     answer: Any = None
+    media: tuple[str, ...] = ()
+    """Other content types that a success may have, as a file."""
     status: int = 200
     other_answers: Mapping[int, Any] = field(default_factory=dict)
     """Status -> type of answers of a foreign protocol that are neither the success nor a problem."""

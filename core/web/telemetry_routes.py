@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from datetime import datetime
 
 import msgspec
 
@@ -17,14 +16,13 @@ from core.domain.ids import MowerId
 from core.domain.mower import MowerState
 from core.storage.telemetry_store import HistoryBin, LatestState, TelemetryStore
 from core.telemetry.binning import RAW, check_bins, fitting_step, step_seconds
-from core.telemetry.rows import HistoryRow, PositionRow
+from core.telemetry.rows import HistoryRow
 from core.web.route import Decided, Handler, OnObject, Request, Route
+from core.web.time_range import RangeQuery, range_of
+from core.web.track_routes import track_route
 
-DEFAULT_RANGE = timedelta(hours=24)
 CHOSEN_BINS = 1_500
 """A step that nobody asked for gives at most this many points: enough for a screen."""
-EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 class LatestView(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,20 +56,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     cursor: datetime | None = None
 
 
-class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """The track within `from <= observed_at < to`, every stored row. When `truncated`, ask again with `from` set to
-    `cursor`: rows are never left out in silence. An old track is thinned: no row that is gone was farther than
-    `max_error_m` from the line between the rows that were left of it (0 where none is gone)."""
-
-    mower_id: MowerId
-    start: datetime = msgspec.field(name="from")
-    end: datetime = msgspec.field(name="to")
-    positions: tuple[PositionRow, ...]
-    max_error_m: float = 0.0
-    truncated: bool = False
-    cursor: datetime | None = None
-
-
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Transitions of commands within `from <= at < to`. Cut like a track."""
 
@@ -83,23 +67,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     cursor: datetime | None = None
 
 
-class RangeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Without `to`: until now. Without `from`: the 24 hours before `to`."""
-
-    start: datetime | None = msgspec.field(default=None, name="from")
-    end: datetime | None = msgspec.field(default=None, name="to")
-
-
 class HistoryQuery(RangeQuery, frozen=True, kw_only=True):
     """Without `step`, one is chosen."""
 
     step: str | None = None
-
-
-class TrackQuery(RangeQuery, frozen=True, kw_only=True):
-    """At most `max_points` rows at once."""
-
-    max_points: Annotated[int, msgspec.Meta(ge=1, le=limits.MAX_TRACK_POINTS)] = limits.MAX_TRACK_POINTS
 
 
 def telemetry_routes(store: TelemetryStore, authorizer: Authorizer, clock: Clock) -> tuple[Route, ...]:
@@ -134,7 +105,7 @@ def telemetry_routes(store: TelemetryStore, authorizer: Authorizer, clock: Clock
         ),
         of_mower("state", handlers.state, "The newest state of a mower", LatestView, None),
         of_mower("history", handlers.history, "How a mower's state changed", History, HistoryQuery),
-        of_mower("positions", handlers.positions, "Where a mower has been", Track, TrackQuery),
+        track_route(store),
         of_mower("timeline", handlers.timeline, "What became of a mower's commands", Timeline, RangeQuery),
     )
 
@@ -179,23 +150,6 @@ class _TelemetryHandlers:
         bins = await self._store.history_bins(who.account_id, mower_id, start, end, step_s=step_s)
         return History(mower_id=mower_id, step=step, start=start, end=end, bins=tuple(bins))
 
-    async def positions(self, request: Request) -> Track:
-        start, end = range_of(request.query, request.now)
-        mower_id = _mower(request)
-        rows, page = await self._store.positions(
-            request.who.account_id, mower_id, start, end, limit=request.query.max_points
-        )
-        error_m = await self._store.track_error_m(request.who.account_id, mower_id, start, page.cursor or end)
-        return Track(
-            mower_id=mower_id,
-            start=start,
-            end=end,
-            positions=tuple(rows),
-            max_error_m=error_m,
-            truncated=page.is_truncated,
-            cursor=page.cursor,
-        )
-
     async def timeline(self, request: Request) -> Timeline:
         start, end = range_of(request.query, request.now)
         mower_id = _mower(request)
@@ -220,18 +174,6 @@ def view_latest(latest: LatestState, now: datetime) -> LatestView:
         stale=age_s > limits.STALE_AFTER_S,
         age_s=age_s,
     )
-
-
-def range_of(query: RangeQuery, now: datetime) -> tuple[datetime, datetime]:
-    """The range that is asked for. InvalidInputError unless it is one, between 1970 and 2200."""
-    end = now if query.end is None else query.end
-    for field, instant in (("to", end), ("from", query.start)):
-        if instant is not None and not EARLIEST <= instant <= LATEST:
-            raise InvalidInputError.of(field, "must lie between 1970 and 2200")
-    start = max(EARLIEST, end - DEFAULT_RANGE) if query.start is None else query.start
-    if start >= end:
-        raise InvalidInputError.of("from", "must be before 'to'")
-    return start, end
 
 
 def _mower(request: Request) -> MowerId:
