@@ -35,6 +35,14 @@ class WarpLoop(asyncio.SelectorEventLoop):
     def _thread_done(self, _future: asyncio.Future[Any]) -> None:
         self._in_threads -= 1
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Its threads end in real time: a deadline for that (3.12 and later) must not pass at once."""
+        self._in_threads += 1
+        try:
+            await super().shutdown_default_executor(*(() if timeout is None else (timeout,)))
+        finally:
+            self._in_threads -= 1
+
     def _run_once(self) -> None:
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         if not self._ready and not self._in_threads and not self._stopping:  # type: ignore[attr-defined]
