@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from core.domain.clock import Clock
+from core.domain.errors import MowdeckError
+from core.platform import fire_door
 from core.platform.bluetooth import Advertisement
 from core.platform.budget import BudgetStore
 from core.platform.entries import ConfigEntries
 from core.platform.entry import EntryRecord
 from core.platform.entry_store import EntryStore
+from core.platform.flow import ConfigFlow
 from core.platform.flows import FlowDirector
 from core.platform.loader import Loader
 from core.platform.registry import MowerRegistry
@@ -63,6 +66,28 @@ class Plugins:
     def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
         """The integrations that a Bluetooth peer may belong to."""
         return () if self.finder is None else self.finder.discovery.domains_of(advertisement)
+
+    def says_pairable(self, advertisement: Advertisement) -> bool | None:
+        """Whether a Bluetooth peer says that it pairs now, as far as the integrations that it may belong to understand
+        it. None: nobody knows."""
+        for domain in self.domains_of(advertisement):
+            loaded = self.loader.loaded(domain)
+            if loaded is not None and loaded.flow_class is not None:
+                said = ask_pairable(loaded.flow_class, advertisement, domain)
+                if said is not None:
+                    return said
+        return None
+
+
+def ask_pairable(flow_class: type[ConfigFlow], advertisement: Advertisement, domain: str) -> bool | None:
+    """What a plugin makes of it; None when it raises or answers something else."""
+    try:
+        said: object = fire_door.call_now(
+            lambda: flow_class.says_pairable(advertisement), where=f"{domain} says_pairable"
+        )
+    except MowdeckError:
+        return None
+    return said if isinstance(said, bool) else None
 
 
 def _addresses_of(entries: ConfigEntries) -> set[str]:

@@ -78,7 +78,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         RealtimeSocket(viewer).route(),
         *config_routes(plugins.entries, plugins.flows, plugins.loader),
         *handover_routes(parts.handover, plugins.entries.view),
-        *bluetooth_routes(plugins.bluetooth, plugins.domains_of, clock),
+        *bluetooth_routes(plugins.bluetooth, plugins.domains_of, plugins.says_pairable, clock),
         *proxy_routes(plugins.proxies, plugins.offers.offers),
         *box_routes(parts.link_desk, parts.report.status, parts.report.diagnostics),
     ]

@@ -123,12 +123,19 @@ def _table(found: dict[str, Any], *, every: bool) -> Table:
                 str(near["rssi_dbm"]),
                 plain(near["name"] or ""),
                 ", ".join(near["domains"]),
-                "yes" if near["is_connectable"] else "no",
+                _pairable(near),
                 near["address"],
                 plain(near["source"]),
                 f"{near['seen_s_ago']:.0f} s ago",
             )
     return table
+
+
+def _pairable(near: dict[str, Any]) -> str:
+    """What the mower itself says of pairing now; most say nothing, and can be tried."""
+    if not near["is_connectable"]:
+        return "no connection"
+    return {True: "yes", False: "not now", None: "not told"}[near.get("is_pairable")]
 
 
 def bar(rssi_dbm: int, width: int = 8) -> str:

@@ -25,7 +25,7 @@ import voluptuous as vol
 
 from core.domain.clock import Clock
 from core.domain.ids import FlowId
-from core.platform.bluetooth import BluetoothPort
+from core.platform.bluetooth import Advertisement, BluetoothPort
 from core.platform.fields import Field, serialize_schema, suggest
 from core.platform.integration import Entry, Secrets
 
@@ -169,6 +169,11 @@ class ConfigFlow:
     def shared_texts(cls) -> frozenset[str]:
         """Keys of texts (`step.pin.title`, `error.wrong_pin`) that steps of a base class need of the folder."""
         return frozenset()
+
+    @classmethod
+    def says_pairable(cls, heard: Advertisement) -> bool | None:  # noqa: ARG003  (the port names it)
+        """Whether a Bluetooth mower says on the air that it pairs now; None when it does not tell."""
+        return None
 
     @property
     def source(self) -> FlowSource:

@@ -125,6 +125,10 @@ class Loader:
         """Domain -> texts of all integrations that can be loaded."""
         return {domain: found.translations for domain, found in self._found.items()}
 
+    def loaded(self, domain: str) -> LoadedIntegration | None:
+        """The integration if it has been imported."""
+        return self._loaded.get(domain)
+
     async def load(self, domain: str) -> LoadedIntegration:
         """The integration, imported on first use in a thread. NotFoundError, ManifestError, RequirementMissingError
         (says the command to run), IntegrationLoadError (does not import, or not within the deadline)."""

@@ -39,6 +39,8 @@ class NearbyView(msgspec.Struct, frozen=True, kw_only=True):
     rssi_dbm: int
     source: str
     is_connectable: bool
+    is_pairable: bool | None
+    """What it says itself of pairing now; None when it does not tell, or in words that no integration knows."""
     domains: tuple[str, ...]
     seen_s_ago: float
     is_connected: bool
@@ -77,7 +79,10 @@ class ReleaseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def bluetooth_routes(
-    service: BluetoothService | None, domains_of: Callable[[Advertisement], tuple[str, ...]], clock: Clock
+    service: BluetoothService | None,
+    domains_of: Callable[[Advertisement], tuple[str, ...]],
+    says_pairable: Callable[[Advertisement], bool | None],
+    clock: Clock,
 ) -> list[Route]:
     """The table; the same on a box without a radio, where it says so."""
 
@@ -87,7 +92,9 @@ def bluetooth_routes(
         now = clock.monotonic()
         return BluetoothView(
             adapters=tuple(_adapter(status) for status in service.status()),
-            nearby=tuple(_nearby(service, near, domains_of(near), now) for near in service.nearby()),
+            nearby=tuple(
+                _nearby(service, near, domains_of(near), says_pairable(near), now) for near in service.nearby()
+            ),
             released_for_s=service.released_for_s(),
         )
 
@@ -140,13 +147,16 @@ def _adapter(status: StationStatus) -> AdapterView:
     )
 
 
-def _nearby(service: BluetoothService, near: Advertisement, domains: tuple[str, ...], now: float) -> NearbyView:
+def _nearby(
+    service: BluetoothService, near: Advertisement, domains: tuple[str, ...], is_pairable: bool | None, now: float
+) -> NearbyView:
     return NearbyView(
         address=near.address,
         name=near.name,
         rssi_dbm=near.rssi_dbm,
         source=service.title_of(near.source),
         is_connectable=near.is_connectable,
+        is_pairable=is_pairable,
         domains=domains,
         seen_s_ago=round(max(0.0, now - near.seen_at), 1),
         is_connected=service.is_connected(near.address),

@@ -47,6 +47,10 @@ class HusqvarnaFlow(BluetoothMowerFlow):
     def may_be_mower(self, heard: Advertisement | None) -> bool:
         return advertised_of(heard).may_be_mower
 
+    @classmethod
+    def says_pairable(cls, heard: Advertisement) -> bool | None:
+        return advertised_of(heard).is_pairable
+
     def name_of(self, heard: Advertisement | None) -> str | None:
         return advertised_of(heard).name or super().name_of(heard)
 
@@ -55,10 +59,11 @@ class HusqvarnaFlow(BluetoothMowerFlow):
         may_pair = asyncio.Event()
 
         def look(heard: Advertisement) -> None:
-            if advertised_of(heard).is_pairable is not False:
+            if self.says_pairable(heard) is not False:
                 may_pair.set()
 
-        if advertised_of(self.bluetooth.latest(self.address)).is_pairable is not False:
+        heard = self.bluetooth.latest(self.address)
+        if heard is None or self.says_pairable(heard) is not False:
             return
         undo = self.bluetooth.listen(look, address=self.address)
         try:

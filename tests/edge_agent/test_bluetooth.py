@@ -65,6 +65,7 @@ async def test_from_the_first_advertisement_to_a_mow(radio: Radio, tmp_path: Pat
         found = await person.ask("GET", "/box/bluetooth")
         (near,) = found["nearby"]
         assert (near["address"], near["domains"], near["is_connectable"]) == (ADDRESS, ["husqvarna_ble"], True)
+        assert near["is_pairable"] is True  # as the mower says itself
 
         assert (await answer(person, flow["flow_id"]))["step_id"] == "pair"
         assert (await answer(person, flow["flow_id"]))["step_id"] == "pin"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core.command_line.ble import bar
 from tests.core.command_line.conftest import Terminal
 from tests.core.command_line.fake_host import FakeHost
@@ -15,6 +17,7 @@ NEAR = {
     "rssi_dbm": -60,
     "source": "hci0",
     "is_connectable": True,
+    "is_pairable": None,
     "domains": ["husqvarna_ble"],
     "seen_s_ago": 1.0,
 }
@@ -80,6 +83,22 @@ def test_scan_shows_mowers_and_with_all_everything(terminal: Terminal, host: Fak
     assert "a phone" not in shown.stdout
     assert "a phone" in terminal.run("ble", "scan", "--seconds", "0", "--all").stdout
     assert terminal.ask("ble", "scan") == RADIO
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"is_pairable": True}, "yes"),
+        ({"is_pairable": False}, "not now"),
+        ({"is_pairable": None}, "not told"),
+        ({"is_pairable": True, "is_connectable": False}, "no connection"),
+    ],
+)
+def test_scan_shows_what_the_mower_says_of_pairing(
+    terminal: Terminal, host: FakeHost, said: dict[str, bool | None], shown: str
+):
+    host.answers["GET /box/bluetooth"] = (200, {**RADIO, "nearby": [{**NEAR, **said}]})
+    assert f" {shown} " in terminal.run("ble", "scan", "--seconds", "0", COLUMNS="140").stdout
 
 
 def test_an_address_is_whole_on_a_narrow_screen(terminal: Terminal, host: FakeHost):
