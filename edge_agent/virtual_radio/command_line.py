@@ -29,12 +29,18 @@ def emulate(
     ] = "",
     proxy_key_file: Annotated[Path | None, typer.Option(help="File with the proxy's encryption key.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="name=value for the emulator.")] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is wrong from the beginning: a word, or 'weak -91'; see what `help` says when it runs."
+        ),
+    ] = None,
     keys: Annotated[
         Path | None, typer.Option(help="File in which the mowers remember who is paired; by default they forget.")
     ] = None,
 ) -> None:
     """Put emulated mowers on the air until Ctrl-C. Prints `READY <radio> <control>` when a box can join,
-    and `PROXY <address>` before it if one is wanted."""
+    and `PROXY <address>` before it if one is wanted. While it runs, faults may be typed, one a line: `help` shows them."""
     try:
         from edge_agent.virtual_radio.emulation import run_emulation
     except ImportError as err:
@@ -51,6 +57,8 @@ def emulate(
                 proxy_key_file=proxy_key_file,
                 options=dict(pair.partition("=")[::2] for pair in option or []),
                 keys=keys,
+                faults=fault or [],
+                typed_fd=0,
                 say=lambda text: print(text, file=sys.stdout, flush=True),  # noqa: T201  (its output)
             )
         )

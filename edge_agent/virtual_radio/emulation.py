@@ -26,6 +26,7 @@ from edge_agent.virtual_radio.key_file import KeyFile
 from edge_agent.virtual_radio.radio_control import RadioControl
 from edge_agent.virtual_radio.radio_server import RadioServer
 from edge_agent.virtual_radio.radio_spec import RadioSpec, parse_radio_spec
+from edge_agent.virtual_radio.typed_faults import check_fault, do_fault, help_text, typed
 
 if TYPE_CHECKING:  # aioesphomeapi is loaded only where a proxy is wanted
     from edge_agent.virtual_radio.emulated_proxy import EmulatedProxy
@@ -33,6 +34,8 @@ if TYPE_CHECKING:  # aioesphomeapi is loaded only where a proxy is wanted
 FIRST_ADDRESS = "C0:00:00:00:00:01"
 PROXY_ADDRESS = "F0:00:00:00:02:01"
 ADDRESS = re.compile(r"([0-9A-F]{2}:){5}[0-9A-F]{2}")
+TYPED_MAX = 32
+"""Typed lines that wait for their turn."""
 DOMAIN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -47,9 +50,14 @@ async def run_emulation(
     keys: Path | None = None,
     proxy: str = "",
     proxy_key_file: Path | None = None,
+    faults: Sequence[str] = (),
+    typed_fd: int | None = None,
 ) -> None:
     """Until SIGINT or SIGTERM. With `keys` the mowers know their bonded boxes again after a restart; with `proxy`
-    (tcp:127.0.0.1:6053) an emulated ESPHome proxy is on the radio too."""
+    (tcp:127.0.0.1:6053) an emulated ESPHome proxy is on the radio too. `faults` are there from
+    the beginning; more may be typed at `typed_fd` (`typed_faults.py`)."""
+    for line in faults:
+        check_fault(line)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -71,8 +79,34 @@ async def run_emulation(
         if control:
             controller = await stack.enter_async_context(RadioControl(air, parse_radio_spec(control)))
             ready += f" {controller.spec}"
+        for line in faults:
+            await do_fault(air, line)
+        lines: asyncio.Queue[str] = asyncio.Queue(TYPED_MAX)
+        if typed_fd is not None:
+            stack.enter_context(typed(typed_fd, lambda line: None if lines.full() else lines.put_nowait(line)))
         say(ready)
+        await _obey(air, lines, say, stop)
+
+
+async def _obey(air: VirtualAir, lines: asyncio.Queue[str], say: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Does what is typed, one after the other, until `stop`. What comes too fast is dropped."""
+
+    async def work() -> None:
+        while True:
+            line = await lines.get()
+            if line in ("help", "?"):
+                say(help_text())
+                continue
+            try:
+                await do_fault(air, line)
+                say(f"OK {line}")
+            except InvalidInputError as err:
+                say(f"NO {err.detail or err}; `help` shows all")
+
+    async with asyncio.TaskGroup() as group:
+        working = group.create_task(work(), name="typed faults")
         await stop.wait()
+        working.cancel()
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from bumble import core, hci, ll
@@ -79,6 +80,8 @@ class RadioLink(LocalLink):
     def __init__(self, *, seed: int = 0, supervision_s: float = SUPERVISION_S) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.supervision_s = supervision_s
+        self.ordinary = RadioPath()
+        """What a path is when nobody has set it yet."""
         self._random = Random(seed)
         self._paths: dict[frozenset[str], RadioPath] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
@@ -87,7 +90,7 @@ class RadioLink(LocalLink):
 
     def path(self, first: str, second: str) -> RadioPath:
         """The air between two stations, by name."""
-        return self._paths.setdefault(frozenset((first, second)), RadioPath())
+        return self._paths.setdefault(frozenset((first, second)), replace(self.ordinary))
 
     def station(self, name: str) -> RadioController | None:
         """The controller with that name."""

@@ -222,3 +222,30 @@ def test_emulated_mowers_are_found_by_domain() -> None:
     for domain, address in (("../x", ADDRESS), ("husqvarna_ble", "nonsense")):
         with pytest.raises(InvalidInputError):
             make_peer(domain, address, {})
+
+
+async def test_faults_are_typed_at_the_emulator(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "core.command_line", "emulate", "husqvarna_ble", "--radio", f"unix:{tmp_path / 'r'}"),
+        *("--fault", "closed"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            assert (await child.stdout.readline()).startswith(b"READY")
+            child.stdin.write(b"weak -91\ndance\nhel")
+            assert await child.stdout.readline() == b"OK weak -91\n"
+            assert (await child.stdout.readline()).startswith(b"NO ")
+            child.stdin.write(b"p\n")
+            assert b"not in pairing mode" in await child.stdout.readline()
+            child.stdin.close()
+            child.terminate()
+            await child.communicate()
+            assert child.returncode == 0
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
