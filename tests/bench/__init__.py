@@ -1,0 +1,1 @@
+"""Tests of the benches' parts that others build on."""
