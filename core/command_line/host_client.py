@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -121,6 +123,31 @@ class HostClient:
             answer = self._send(method, path, body=body, query=query, headers=headers)
         return self._decoded(answer)
 
+    @contextmanager
+    def stream(self, path: str, query: dict[str, Any]) -> Iterator[Iterator[bytes]]:
+        """The pieces of a file below `/api/v1`. UnavailableError when it breaks off before its end."""
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        answer = self._begin(path, query, headers)
+        if answer.status_code == 401 and self._service_token is None:
+            answer.close()
+            answer = self._begin(path, query, {"Authorization": f"Bearer {self.token(is_refused=True)}"})
+        try:
+            if not answer.is_success:
+                answer.read()
+                raise error_of(answer)
+            yield answer.iter_bytes()
+        except httpx.HTTPError as err:
+            raise UnavailableError(f"{self.host} broke off: {err}", hint="Try again.") from err
+        finally:
+            answer.close()
+
+    def _begin(self, path: str, query: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
+        request = self._http.build_request("GET", f"/api/v1{path}", params=query, headers=headers)
+        try:
+            return self._http.send(request, stream=True)
+        except httpx.HTTPError as err:
+            raise self._silent(err) from err
+
     def token(self, *, is_refused: bool = False) -> str:
         """A token that holds; renewed when it is about to end, or when the host refused the last one."""
         if self._service_token is not None:
@@ -198,9 +225,10 @@ class HostClient:
         try:
             return self._http.request(method, f"/api/v1{path}", json=body, params=query, headers=headers)
         except httpx.HTTPError as err:
-            raise UnavailableError(
-                f"{self.host} does not answer: {err}", hint="Is it running, and is the address right?"
-            ) from err
+            raise self._silent(err) from err
+
+    def _silent(self, err: httpx.HTTPError) -> UnavailableError:
+        return UnavailableError(f"{self.host} does not answer: {err}", hint="Is it running, and is the address right?")
 
 
 def _address(host: str) -> str:

@@ -13,6 +13,7 @@ import typer
 from core.command_line.account import register, sign_in, sign_out
 from core.command_line.ble import app as ble
 from core.command_line.command import command
+from core.command_line.database import app as database
 from core.command_line.demo import demo
 from core.command_line.drive import drive
 from core.command_line.handover import app as handover
@@ -22,6 +23,7 @@ from core.command_line.link import link
 from core.command_line.mowers import mowers
 from core.command_line.pair import pair
 from core.command_line.survey import survey
+from core.command_line.track import app as track
 from core.command_line.watch import watch
 
 GROUP = "mowdeck.commands"
@@ -52,6 +54,8 @@ def build(arguments: list[str]) -> typer.Typer:
     app.add_typer(ble, name="ble")
     app.add_typer(integration, name="integration")
     app.add_typer(handover, name="handover")
+    app.add_typer(track, name="track")
+    app.add_typer(database, name="db")
     called = next((a for a in arguments if not a.startswith("-")), None)
     points = {point.name: point for point in entry_points(group=GROUP)}
     own = {c.name or getattr(c.callback, "__name__", "").replace("_", "-") for c in app.registered_commands}
