@@ -47,7 +47,7 @@ from edge_agent.people import People, open_people
 from edge_agent.plugins import Plugins, open_plugins
 from edge_agent.recorder.night_thinning import make_night_thinning
 from edge_agent.recorder.recorder import Recorder
-from edge_agent.recorder.retention import Retention
+from edge_agent.recorder.storage_care import StorageCare
 from edge_agent.routes import RouteParts, edge_routes
 from edge_agent.runtime.drive_desk import take_drive_message
 from edge_agent.runtime.intake import Intake
@@ -116,6 +116,7 @@ class _Box:
             account_id=people.account.require,
             on_commit=lambda: self.line.on_growth(),  # noqa: PLW0108  (the line is made later)
         )
+        self.care = StorageCare(self.settings, self.store, self.clock, self.metrics)
         self.intake = Intake(
             clock=self.clock,
             state_sinks=(self.live.put, self.recorder.put, self._show_state, self._lift_state),
@@ -201,6 +202,7 @@ class _Box:
             started_at=wall.now(),
             clock=self.clock,
             recorder=self.recorder,
+            care=self.care,
             live=self.live,
             supervisor=self.supervisor,
             commander=self.commander,
@@ -219,7 +221,7 @@ class _Box:
             "commander": self.commander.run(),
             "supervisor": self.supervisor.run(),
             "mower keeper": self.keeper.run(),
-            "retention": Retention(store=self.store, clock=self.clock).run(),
+            "storage care": self.care.run(),
             "thinning": make_night_thinning(self.settings, self.store.thinner, self.clock, self.metrics).run(),
             "account": self._follow_account(),
             "sweep": self._sweep(),

@@ -15,6 +15,7 @@ from edge_agent.diagnostics import Diagnostics
 from edge_agent.linking.link_desk import LinkDesk, LinkView
 from edge_agent.plugins import Plugins
 from edge_agent.recorder.recorder import Recorder
+from edge_agent.recorder.storage_care import StorageCare
 from edge_agent.runtime.commander import Commander
 from edge_agent.runtime.live import LiveStates
 from edge_agent.runtime.supervisor import Supervisor
@@ -34,6 +35,7 @@ class BoxReport:
         started_at: datetime,
         clock: ClockKeeper,
         recorder: Recorder,
+        care: StorageCare,
         live: LiveStates,
         supervisor: Supervisor,
         commander: Commander,
@@ -47,6 +49,7 @@ class BoxReport:
         self._started_at = started_at
         self._clock = clock
         self._recorder = recorder
+        self._care = care
         self._supervisor = supervisor
         self._plugins = plugins
         self._link_desk = link_desk
@@ -86,6 +89,7 @@ class BoxReport:
             link=link,
             uplink=uplink,
             mowers=mowers,
+            storage=self._care.problems(),
             files=(
                 self._plugins.registry.problem,
                 self._plugins.entries.store.problem,
@@ -101,6 +105,7 @@ class BoxReport:
             started_at=self._started_at,
             clock=clock,
             disk=read_disk(self._settings.telemetry_path),
+            storage=self._care.status(),
             recorder=recorder,
             link=link,
             uplink=uplink,

@@ -10,6 +10,7 @@ import msgspec
 
 from edge_agent.linking.link_desk import LinkView
 from edge_agent.recorder.recorder import RecorderStatus
+from edge_agent.recorder.storage_care import StorageStatus
 from edge_agent.runtime.door import DoorStatus
 from edge_agent.uplink.facts import UplinkStatus
 
@@ -41,6 +42,7 @@ class BoxStatus(msgspec.Struct, frozen=True, kw_only=True):
     clock: ClockStatus
     disk: DiskStatus | None
     recorder: RecorderStatus
+    storage: StorageStatus = StorageStatus()
     link: LinkView
     uplink: UplinkStatus | None
     mowers: tuple[DoorStatus, ...]
@@ -66,6 +68,7 @@ def find_problems(
     uplink: UplinkStatus | None,
     mowers: tuple[DoorStatus, ...],
     files: tuple[str | None, ...],
+    storage: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """What a person should know of, in words. `files` are problems of files found at start."""
     found = [problem for problem in files if problem]
@@ -73,6 +76,7 @@ def find_problems(
         found.append("The clock is not synchronised yet: records wait in memory until it is.")
     if recorder.failure is not None:
         found.append(f"Records cannot be written ({recorder.failure}); the newest are kept in memory.")
+    found += storage
     if link.problem is not None:
         found.append(f"Link to the relay: {link.problem}.")
     if uplink is not None and not uplink.is_online and uplink.problem is not None:

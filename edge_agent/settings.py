@@ -70,7 +70,24 @@ TABLE: tuple[Setting, ...] = (
         validator=_adapters,
     ),
     Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
-    Setting(name="positions_days", help="Days that the track is kept.", default=730, validator=v.integer(7, 3650)),
+    Setting(
+        name="positions_days",
+        help="Days that the track is kept; 0 is for ever, otherwise at least detail_days.",
+        default=730,
+        validator=v.integer(0, 3650),
+    ),
+    Setting(
+        name="disk_budget_mib",
+        help="MiB that the telemetry file may take; then the oldest rows go, thinned and acknowledged ones first.",
+        default=2048,
+        validator=v.integer(64, 1_048_576),
+    ),
+    Setting(
+        name="disk_reserve_percent",
+        help="Part of the file system that the telemetry file leaves free.",
+        default=10,
+        validator=v.integer(0, 50),
+    ),
     Setting(
         name="detail_days",
         help="Days that the track is kept in full; older ones are thinned, with the error stated.",
@@ -95,6 +112,8 @@ class EdgeSettings:
     bluetooth: tuple[str, ...] = ("auto",)
     history_days: int = 30
     positions_days: int = 730
+    disk_budget_mib: int = 2048
+    disk_reserve_percent: int = 10
     log_level: str = "info"
     log_format: Literal["json", "console"] = "json"
     metrics_token: str | None = None
@@ -144,7 +163,7 @@ class EdgeSettings:
 def load_settings(environ: Mapping[str, str]) -> EdgeSettings:
     """The box's settings; SettingsError lists every mistake."""
     settings = EdgeSettings(**read_settings(SECTION, TABLE, environ))
-    if settings.positions_days < settings.detail_days:
+    if 0 < settings.positions_days < settings.detail_days:
         raise SettingsError.of(
             "MOWDECK_EDGE_POSITIONS_DAYS", f"must not be less than detail_days ({settings.detail_days})"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, make_id
 from core.domain.mower import MowerState
 from core.storage import sqlite_ingest, sqlite_journal, sqlite_reads, sqlite_retention
 from core.storage.command_ledger import CommandLedger
+from core.storage.disk_budget import FLOOR_BYTES, DiskBudget, ReadUsage
 from core.storage.migrations import read_migrations
 from core.storage.sqlite_bins import read_bins
 from core.storage.sqlite_database import READ_LIMIT_S, SqliteDatabase
@@ -90,6 +92,25 @@ class SqliteTelemetryStore:
         """Thins the track in the same file."""
         for part in (self._directory, self._numbers, self._recording):
             self._database.on_rollback(part.forget)
+
+    def disk_budget(
+        self,
+        *,
+        budget_bytes: int,
+        reserve_percent: int,
+        floor_bytes: int = FLOOR_BYTES,
+        read_usage: ReadUsage = shutil.disk_usage,
+    ) -> DiskBudget:
+        """Bounds the file (the box): see there."""
+        self._require_journal()
+        return DiskBudget(
+            self._database,
+            clock=self._clock,
+            budget_bytes=budget_bytes,
+            reserve_percent=reserve_percent,
+            floor_bytes=floor_bytes,
+            read_usage=read_usage,
+        )
 
     # -- life
     async def open(self) -> None:

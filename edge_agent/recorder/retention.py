@@ -7,6 +7,7 @@ import asyncio
 import structlog
 
 from core.domain.errors import StorageError
+from core.storage.retention_metrics import RetentionMetrics
 from core.storage.telemetry_store import TelemetryStore
 from edge_agent.clock.keeper import ClockKeeper
 
@@ -21,9 +22,10 @@ class Retention:
     """Runs the store's retention, and only by a clock that can be believed: one from the next century would
     let everything go."""
 
-    def __init__(self, *, store: TelemetryStore, clock: ClockKeeper) -> None:
+    def __init__(self, *, store: TelemetryStore, clock: ClockKeeper, metrics: RetentionMetrics) -> None:
         self._store = store
         self._clock = clock
+        self._metrics = metrics
 
     async def run(self) -> None:
         """Rounds until cancelled."""
@@ -38,10 +40,12 @@ class Retention:
             _log.info("retention waits for the clock")
             return {}
         try:
-            deleted = await self._store.retain(self._clock.now())
+            with self._metrics.timed("age"):
+                deleted = await self._store.retain(self._clock.now())
         except StorageError as err:
             _log.warning("retention failed and is tried again in an hour", code=err.code, detail=err.detail)
             return {}
+        self._metrics.count(deleted, reason="age")
         if any(deleted.values()):
             _log.info("old rows let go", **deleted)
         return deleted

@@ -39,6 +39,8 @@ def test_everything_can_be_set(tmp_path: Path):
         "HISTORY_DAYS": "7",
         "POSITIONS_DAYS": "31",
         "DETAIL_DAYS": "30",
+        "DISK_BUDGET_MIB": "128",
+        "DISK_RESERVE_PERCENT": "20",
         "THINNING_FROM_HOUR": "22",
         "THINNING_UNTIL_HOUR": "2",
         "TIME_ZONE": "Europe/Berlin",
@@ -59,6 +61,8 @@ def test_everything_can_be_set(tmp_path: Path):
         bluetooth=("hci0", "hci1"),
         history_days=7,
         positions_days=31,
+        disk_budget_mib=128,
+        disk_reserve_percent=20,
         detail_days=30,
         thinning_from_hour=22,
         thinning_until_hour=2,
@@ -83,6 +87,10 @@ def test_a_track_is_not_gone_before_it_is_thinned(positions: str, detail: str):
     with pytest.raises(SettingsError) as caught:
         load_settings({"MOWDECK_EDGE_POSITIONS_DAYS": positions, "MOWDECK_EDGE_DETAIL_DAYS": detail})
     assert [mistake.field for mistake in caught.value.mistakes] == ["MOWDECK_EDGE_POSITIONS_DAYS"]
+
+
+def test_a_track_can_be_kept_for_ever():
+    assert load_settings({"MOWDECK_EDGE_POSITIONS_DAYS": "0"}).positions_days == 0
 
 
 def test_all_mistakes_are_named_and_no_secret():

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from core.domain import limits
 from core.domain.errors import StorageError, StorageFullError
 from core.domain.ids import AccountId, BootId, MowerId
 from core.domain.mower import MowerState
+from core.storage.retention_metrics import RetentionMetrics
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry, Written
 from edge_agent.clock.keeper import ClockKeeper
@@ -191,7 +193,7 @@ async def test_what_the_store_does_not_believe_is_counted(bench: Bench) -> None:
 async def test_retention_only_by_a_trusted_clock(bench: Bench) -> None:
     bench.put(3)
     await bench.recorder.flush()
-    retention = Retention(store=bench, clock=bench.keeper)  # type: ignore[arg-type]
+    retention = Retention(store=bench, clock=bench.keeper, metrics=RetentionMetrics(CollectorRegistry()))  # type: ignore[arg-type]
     bench.clock.advance(40 * 86_400)
     bench.quality = ClockQuality.UNSYNCHRONISED
     bench.clock.advance(10)
