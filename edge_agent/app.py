@@ -116,7 +116,8 @@ class _Box:
             account_id=people.account.require,
             on_commit=lambda: self.line.on_growth(),  # noqa: PLW0108  (the line is made later)
         )
-        self.care = StorageCare(self.settings, self.store, self.clock, self.metrics)
+        on_change = lambda: self.line.on_inventory()  # noqa: E731, PLW0108  (the line is made later)
+        self.care = StorageCare(self.settings, self.store, self.clock, self.metrics, on_change)
         self.intake = Intake(
             clock=self.clock,
             state_sinks=(self.live.put, self.recorder.put, self._show_state, self._lift_state),
@@ -345,6 +346,7 @@ class _Box:
                 version=VERSION,
                 mowers=self.roster.inventory(),
                 failed_registrations=(*self.roster.failed_registrations(), *self.fleet.refused()),
+                notices=self.care.problems(),
             ),
             submit=lambda envelope, source: self.commander.submit(envelope, source=source),
             drive=lambda message: take_drive_message(self.commander.seats, message),

@@ -89,6 +89,12 @@ TABLE: tuple[Setting, ...] = (
         validator=v.integer(0, 50),
     ),
     Setting(
+        name="card_endurance_tbw",
+        help="Terabytes that the card's maker says can be written to it (TBW); 0 assumes 300 times its file system.",
+        default=0,
+        validator=v.integer(0, 100_000),
+    ),
+    Setting(
         name="detail_days",
         help="Days that the track is kept in full; older ones are thinned, with the error stated.",
         default=14,
@@ -114,6 +120,7 @@ class EdgeSettings:
     positions_days: int = 730
     disk_budget_mib: int = 2048
     disk_reserve_percent: int = 10
+    card_endurance_tbw: int = 0
     log_level: str = "info"
     log_format: Literal["json", "console"] = "json"
     metrics_token: str | None = None

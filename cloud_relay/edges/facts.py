@@ -36,6 +36,8 @@ class EdgeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Mowers whose vendor and serial the account has under another id."""
     refused: tuple[MowerNote, ...] = ()
     """Mowers that belong to another account or box, or did not fit any more."""
+    notices: tuple[str, ...] = ()
+    """What the box says of its storage."""
 
 
 def facts_of(
@@ -62,4 +64,5 @@ def facts_of(
         ),
         duplicates=duplicates,
         refused=refused,
+        notices=tuple(notice[:400] for notice in hello.notices[:10]),
     )

@@ -242,6 +242,7 @@ class EdgeRegistry:
             failed_registrations=facts.failed,
             duplicate_serials=facts.duplicates,
             refused_mowers=facts.refused,
+            notices=facts.notices,
         )
 
 

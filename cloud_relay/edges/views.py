@@ -34,6 +34,8 @@ class EdgeView(msgspec.Struct, frozen=True, kw_only=True):
     failed_registrations: tuple[MowerNote, ...] = ()
     duplicate_serials: tuple[MowerNote, ...] = ()
     refused_mowers: tuple[MowerNote, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the box says of its storage: rows let go for want of room, a full card."""
 
 
 class EdgeList(msgspec.Struct, frozen=True, kw_only=True):

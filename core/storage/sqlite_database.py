@@ -27,6 +27,7 @@ from typing import TypeVar
 
 from core.domain import limits
 from core.domain.errors import StorageError
+from core.storage.commit_counts import CommitCounts
 from core.storage.migrations import Migration
 from core.storage.sqlite_readers import Inbox, ReaderThread
 from core.storage.sqlite_tickets import Job, Ticket
@@ -62,6 +63,8 @@ class SqliteDatabase:
         """`page_limit` bounds the file (pages of 4 KiB): beyond it writes raise StorageFullError. `sync` brings an
         open file to the disk."""
         self.path = path
+        self.counts = CommitCounts()
+        """What was committed and synced, of all openings."""
         self._migrations = migrations
         self._name = name
         self._reader_count = readers
@@ -96,6 +99,7 @@ class SqliteDatabase:
             page_limit=self._page_limit,
             busy_timeout_s=self._busy_timeout_s,
             sync=self._sync,
+            counts=self.counts,
             opened=opened,
             ended=ended,
         )

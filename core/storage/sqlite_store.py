@@ -18,6 +18,7 @@ from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, make_id
 from core.domain.mower import MowerState
 from core.storage import sqlite_ingest, sqlite_journal, sqlite_reads, sqlite_retention
 from core.storage.command_ledger import CommandLedger
+from core.storage.commit_counts import CommitCounts
 from core.storage.disk_budget import FLOOR_BYTES, DiskBudget, ReadUsage
 from core.storage.migrations import read_migrations
 from core.storage.sqlite_bins import read_bins
@@ -92,6 +93,11 @@ class SqliteTelemetryStore:
         """Thins the track in the same file."""
         for part in (self._directory, self._numbers, self._recording):
             self._database.on_rollback(part.forget)
+
+    @property
+    def commit_counts(self) -> CommitCounts:
+        """What the file's writer has done so far."""
+        return self._database.counts
 
     def disk_budget(
         self,

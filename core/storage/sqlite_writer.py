@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from core.domain.errors import StorageError
+from core.storage.commit_counts import CommitCounts
 from core.storage.migrations import Migration, migrate
 from core.storage.sqlite_tickets import Ticket, deliver, translate
 
@@ -44,6 +45,7 @@ class WriterThread(threading.Thread):
         page_limit: int | None,
         busy_timeout_s: float,
         sync: Callable[[int], None],
+        counts: CommitCounts,
         opened: Ticket[None],
         ended: Ticket[None],
     ) -> None:
@@ -56,6 +58,7 @@ class WriterThread(threading.Thread):
         self._page_limit = page_limit
         self._busy_timeout_s = busy_timeout_s
         self._sync_file = sync
+        self._counts = counts
         self._opened = opened
         self._ended = ended
         self._log_fd: int | None = None
@@ -139,7 +142,7 @@ class WriterThread(threading.Thread):
             timeout = None if self._sync_due is None else max(0.0, self._sync_due - time.monotonic())
             first = self.inbox.get(timeout=timeout)
         except queue.Empty:
-            error = self._sync()
+            error = self._sync(is_timed=True)
             if error is not None:
                 _log.error("the database's log could not be synced", error=str(error))
                 self._sync_due = time.monotonic() + self._sync_after_s
@@ -183,18 +186,20 @@ class WriterThread(threading.Thread):
         now = time.monotonic()
         if connection.total_changes != self._changes:
             self._changes = connection.total_changes
+            self._counts.commits += 1
             if self._sync_due is None:
                 self._sync_due = now + self._sync_after_s
         if self._sync_due is None:
             return
-        if self._sync_due <= now or any(ticket.durable for ticket in group):
-            error = self._sync()
+        is_prompt = any(ticket.durable for ticket in group)
+        if self._sync_due <= now or is_prompt:
+            error = self._sync(is_timed=not is_prompt)
             if error is not None:
                 self._sync_due = now + self._sync_after_s
                 for ticket in group:
                     ticket.error = error if ticket.durable else None
 
-    def _sync(self) -> StorageError | None:
+    def _sync(self, *, is_timed: bool = False) -> StorageError | None:
         """The log to the disk, so that a power cut leaves every commit so far; returns what went wrong."""
         if self._sync_due is None:
             return None
@@ -203,8 +208,13 @@ class WriterThread(threading.Thread):
                 self._log_fd = os.open(f"{self._path}-wal", os.O_RDONLY)
             self._sync_file(self._log_fd)
         except OSError as err:
+            self._counts.failed_syncs += 1
             error = translate(err)
             return error if isinstance(error, StorageError) else StorageError(str(err))
+        if is_timed:
+            self._counts.timed_syncs += 1
+        else:
+            self._counts.prompt_syncs += 1
         self._sync_due = None
         return None
 

@@ -67,6 +67,8 @@ class Hello(_Message, frozen=True, kw_only=True):
     failed_registrations: tuple[FailedRegistration, ...] = ()
     emergency_lane: bool = True
     name: str = ""
+    notices: tuple[str, ...] = ()
+    """What the box's people are told of its storage, in sentences; also said when it changes."""
 
 
 class StateMessage(_Message, frozen=True, kw_only=True):

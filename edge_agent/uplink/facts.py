@@ -22,6 +22,7 @@ class BoxFacts:
     version: str
     mowers: tuple[InventoryItem, ...]
     failed_registrations: tuple[FailedRegistration, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class UplinkStatus(msgspec.Struct, frozen=True, kw_only=True):

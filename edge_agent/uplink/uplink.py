@@ -274,6 +274,7 @@ class Uplink:
             failed_registrations=facts.failed_registrations,
             emergency_lane=True,
             name=facts.name,
+            notices=facts.notices,
         )
         self._hello_sent_at = self._clock.monotonic()
         await session.publish(topic(self._edge_id, UP_HELLO), encode(hello), qos=1)

@@ -261,3 +261,12 @@ async def test_directory_is_made_right_at_start(parts, box):
     await parts.mowers.reconcile_directory()
     assert set(parts.store.entries) == {mower_id}
     assert parts.store.purged == ["gone"]
+
+
+async def test_what_a_box_says_of_its_storage_is_shown(parts, box):
+    notices = ("The disk is nearly full, and not of telemetry: make room on it.", "x" * 900)
+    await parts.inventory.take(box.edge_id, hello(parts.clock, notices=notices))
+    shown = (await parts.registry.view("acc-a", box.edge_id)).notices
+    assert shown == (notices[0], "x" * 400)
+    await parts.inventory.take(box.edge_id, hello(parts.clock))
+    assert (await parts.registry.view("acc-a", box.edge_id)).notices == ()

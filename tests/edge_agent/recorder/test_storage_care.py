@@ -23,11 +23,17 @@ def keeper() -> ClockKeeper:
 
 async def test_what_was_let_go_is_counted_and_told(tmp_path: Path) -> None:
     registry = CollectorRegistry()
+    told: list[int] = []
     async with opened(tmp_path / "a.db") as store:
         await fill(store, 2)
         before = await store.counts()
         care = StorageCare(
-            EdgeSettings(data_dir=tmp_path), store, keeper(), registry, budget=budget_of(store, 256 * 1024)
+            EdgeSettings(data_dir=tmp_path),
+            store,
+            keeper(),
+            registry,
+            lambda: told.append(1),
+            budget=budget_of(store, 256 * 1024),
         )
         assert care.problems() == ()
         assert care.status().budget is None
@@ -36,7 +42,9 @@ async def test_what_was_let_go_is_counted_and_told(tmp_path: Path) -> None:
         assert gone > 0
         labels = {"table": "mower_positions", "reason": "room"}
         assert registry.get_sample_value("mowdeck_telemetry_rows_deleted_total", labels) == gone
+        assert told == [1]
         await care.look()
+        assert told == [1]
         assert registry.get_sample_value("mowdeck_telemetry_rows_deleted_total", labels) == gone
         assert registry.get_sample_value("mowdeck_telemetry_retention_round_seconds_count", {"kind": "room"}) == 2
     status = care.status().budget
