@@ -67,6 +67,8 @@ class BluezAgent:
         self._bus = bus
         self._expected: Expected | None = None
         self._capability: Capability = "DisplayYesNo"
+        self._may_be_known = False
+        """Whether BlueZ has been told of the agent, though perhaps not to the end."""
         self._registered_with: str | None = None
         self._changed = asyncio.Event()
         self._pairing = asyncio.Lock()
@@ -101,7 +103,7 @@ class BluezAgent:
                             await self._changed.wait()
                     delay_s = min(delay_s * 2, RETRY_MAX_S)
         finally:
-            if self.is_registered:
+            if self._may_be_known:
                 with contextlib.suppress(*FAILURES):
                     await self._bus.call(AGENTS_PATH, AGENTS, "UnregisterAgent", "o", [PATH])
             self._registered_with = None
@@ -131,6 +133,7 @@ class BluezAgent:
             self._registered_with = None
             with contextlib.suppress(BleakDBusError):  # it takes one agent from each of us, and may still have one
                 await self._bus.call(AGENTS_PATH, AGENTS, "UnregisterAgent", "o", [PATH])
+            self._may_be_known = True
             await self._bus.call(AGENTS_PATH, AGENTS, "RegisterAgent", "os", [PATH, self._capability])
             await self._bus.call(AGENTS_PATH, AGENTS, "RequestDefaultAgent", "o", [PATH])
             self._registered_with = owner

@@ -65,6 +65,7 @@ class FakeBluez:
         self.agents: dict[str, tuple[str, str]] = {}
         """Sender to path and capability."""
         self.defaults: list[str] = []
+        self.refuses_default = False
         self.refuses_agents = 0
         """So many registrations fail: the name is there before the rest of bluetoothd."""
         self.registered = asyncio.Event()
@@ -255,7 +256,7 @@ class FakeBluez:
 
     def _agentmanager1_requestdefaultagent(self, message: Message) -> None:
         sender = message.sender or ""
-        if sender not in self.agents:
+        if sender not in self.agents or self.refuses_default:
             raise error("DoesNotExist")
         self.defaults = [name for name in self.defaults if name != sender] + [sender]
         self.registered.set()

@@ -51,6 +51,19 @@ async def test_is_the_default_agent_and_says_goodbye(bluez: FakeBluez, open_box:
     assert bluez.agents == {}
 
 
+async def test_says_goodbye_also_when_it_ends_in_the_middle_of_the_greeting(
+    bluez: FakeBluez, open_box: OpenBox
+) -> None:
+    bluez.refuses_default = True
+    async with open_box():
+        async with asyncio.timeout(10):
+            while "RequestDefaultAgent" not in bluez.log:
+                await asyncio.sleep(0.005)
+        assert bluez.agents
+    assert bluez.log[-1] == "UnregisterAgent"
+    assert bluez.agents == {}
+
+
 async def test_registers_again_with_a_bluetoothd_that_was_started_anew(
     bluez: FakeBluez, box: BluetoothService, mower: Peer
 ) -> None:
