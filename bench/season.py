@@ -416,7 +416,7 @@ async def make_season(path: Path, season: Season) -> Made:
 def _fill(path: Path, season: Season) -> tuple[int, int]:
     """All rows; how many of history and track."""
     connection = sqlite3.connect(path, isolation_level=None)
-    for pragma in ("synchronous = OFF", "cache_size = -65536", "temp_store = MEMORY"):
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
     directory, noise = (
         SqliteDirectory(moves_rows=True),

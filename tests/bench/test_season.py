@@ -65,7 +65,7 @@ async def test_the_journal_has_each_row_once_in_order(tmp_path: Path) -> None:
     assert all(a.observed_at <= b.observed_at + timedelta(seconds=1) for a, b in pairwise(positions))
 
 
-@pytest.mark.parametrize("row_s", [1.0, 7.0])
+@pytest.mark.parametrize("row_s", [3.0, 20.0])
 async def test_blocks_are_those_of_recording(tmp_path: Path, row_s: float) -> None:
     """The numbers' own rule, fed with the rows in order, makes the same blocks (but for the store's last states)."""
     season = Season(mowers=2, days=1, row_s=row_s)
@@ -148,3 +148,9 @@ async def test_the_store_goes_on_from_a_season(tmp_path: Path) -> None:
     thinned = await store.thinner.thin_slice(tracks[0], SMALL.end)
     assert thinned is not None
     await store.close()
+
+
+def test_a_season_of_so_many_rows_is_about_that_long() -> None:
+    assert (Season.of_rows(1_000_000).mowers, Season.of_rows(1_000_000).days) == (5, 46)
+    assert Season.of_rows(100_000_000).mowers > 5
+    assert all(Season.of_rows(rows).days <= 731 for rows in (10, 10_000_000, 100_000_000))
