@@ -118,6 +118,8 @@ class JournalDesk:
         self._metrics.rows.labels("stored").inc(ingested.stored)
         self._metrics.rows.labels("duplicate").inc(ingested.duplicates)
         self._metrics.rows.labels("rejected").inc(len(ingested.rejected))
+        for row in ingested.rejected:
+            self._metrics.rejected.labels(_kind_of(row.reason)).inc()
         batches = self._complaints.count(edge_id) if ingested.rejected else None
         if batches is not None:
             _log.warning(
@@ -159,3 +161,8 @@ class JournalDesk:
 
     def _lock(self, edge_id: EdgeId) -> asyncio.Lock:
         return self._locks.setdefault(edge_id, asyncio.Lock())
+
+
+def _kind_of(reason: str) -> str:
+    """A word of few: what a fault says in detail is for the quarantine."""
+    return reason[:64] if reason.startswith("implausible:") else reason.partition(":")[0][:64]

@@ -11,6 +11,9 @@ class IngestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.batches = Counter("mowdeck_relay_batches", "Journal batches by verdict", ["verdict"], registry=registry)
         self.rows = Counter("mowdeck_relay_rows", "Journal rows by outcome", ["outcome"], registry=registry)
+        self.rejected = Counter(
+            "mowdeck_telemetry_rows_rejected", "Journal rows put into quarantine", ["reason"], registry=registry
+        )
         self.states = Counter("mowdeck_relay_states", "Live states taken", registry=registry)
         self.skipped = Counter("mowdeck_relay_states_skipped", "Live states refused", ["reason"], registry=registry)
         self.implausible = Counter(

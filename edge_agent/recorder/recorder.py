@@ -41,6 +41,8 @@ class RecorderStatus(msgspec.Struct, frozen=True, kw_only=True):
     """States thinned out of memory because they could not be written in time."""
     refused_rows: dict[str, int] = {}
     """States that the store did not take, by reason."""
+    implausible_parts: dict[str, int] = {}
+    """Parts that were left out of states because they cannot be (`battery_percent`, `position:jump`, ...)."""
     failure: str | None = None
     is_clock_trusted: bool = True
     last_commit_at: datetime | None = None
@@ -69,6 +71,7 @@ class Recorder:
         self._failure: str | None = None
         self._failures = 0
         self._refused: Counter[str] = Counter()
+        self._implausible: Counter[str] = Counter()
         self._last_commit_at: datetime | None = None
 
     def put(self, mower_id: MowerId, state: MowerState) -> None:
@@ -93,6 +96,7 @@ class Recorder:
             waiting_rows=len(self._waiting),
             dropped_rows=self._waiting.dropped,
             refused_rows=dict(self._refused),
+            implausible_parts=dict(self._implausible),
             failure=self._failure,
             is_clock_trusted=is_trusted,
             last_commit_at=self._last_commit_at,
@@ -159,6 +163,7 @@ class Recorder:
         for written in await self._store.record_states(rows, received_at=self._clock.now()):
             if written.skipped is not None:
                 self._refused[written.skipped] += 1
+            self._implausible.update(written.dropped)
 
     def _note_failure(self, failure: str) -> None:
         self._failures += 1

@@ -119,6 +119,15 @@ async def test_a_long_queue_is_written_in_bounded_groups(bench: Bench) -> None:
     assert bench.groups == [module.GROUP_ROWS, 10]
 
 
+async def test_parts_that_cannot_be_are_counted_by_name(bench: Bench) -> None:
+    bench.recorder.put(MOWER, state(observed_at=bench.keeper.now(), battery_percent=101))
+    bench.recorder.put(MOWER, state(observed_at=bench.keeper.now() + timedelta(days=7), battery_percent=50))
+    assert await bench.recorder.flush()
+    status = bench.recorder.status()
+    assert status.implausible_parts == {"battery_percent": 1}
+    assert status.refused_rows == {"implausible:observed_at": 1}
+
+
 async def test_a_full_disk_is_said_and_recovered_from(bench: Bench) -> None:
     bench.error = StorageFullError("no room")
     bench.put(5)
