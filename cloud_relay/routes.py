@@ -21,6 +21,7 @@ from core.access.people import People
 from core.domain.clock import Clock
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.web.access_routes import access_routes
+from core.web.alert_routes import alert_routes
 from core.web.command_routes import command_routes
 from core.web.drive_desk import DrivingDesk
 from core.web.drive_routes import drive_routes
@@ -77,6 +78,7 @@ def relay_routes(parts: RouteParts) -> list[Route]:
         *drive_routes(parts.drives),
         *telemetry_routes(parts.store, authorizer, parts.clock),
         *health_routes(parts.store.records, parts.clock, on_entered=parts.on_entered),
+        *alert_routes(parts.store.records, parts.store, authorizer, parts.clock, on_entered=parts.on_entered),
         *EdgeRoutes(links=parts.links, registry=parts.registry, rights=rights).routes(),
         RealtimeSocket(viewers).route(),
     ]

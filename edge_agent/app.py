@@ -31,6 +31,7 @@ from core.web.host_routes import HostInfo
 from core.web.ports import LiveState
 from core.web.realtime.hub import RealtimeHub
 from core.web.serving import announced, bind, serve, url_of
+from edge_agent.alerting import make_alerting
 from edge_agent.announcement import Announced, Announcement
 from edge_agent.box_report import BoxReport
 from edge_agent.clock.keeper import ClockKeeper
@@ -63,8 +64,6 @@ from edge_agent.uplink.uplink import Uplink
 log = structlog.get_logger(__name__)
 
 VERSION = version("mowdeck")
-SWEEP_S = 3600.0
-ACCOUNT_RETRY_S = 1.0
 
 
 async def run(settings: EdgeSettings, ending: asyncio.Event) -> None:
@@ -196,6 +195,18 @@ class _Box:
         )
 
     def _make_report(self, wall: Clock) -> None:
+        self.alerting = make_alerting(
+            settings=self.settings,
+            book=self.store.records,
+            clock=self.clock,
+            people=self.people,
+            plugins=self.plugins,
+            supervisor=self.supervisor,
+            roster=self.roster,
+            line=self.line,
+            event_sinks=(self._show_event, self._lift_event),
+        )
+        self.live.subscribe(self.alerting.watch.put)
         self.report = BoxReport(
             settings=self.settings,
             version=VERSION,
@@ -223,9 +234,12 @@ class _Box:
             "supervisor": self.supervisor.run(),
             "mower keeper": self.keeper.run(),
             "storage care": self.care.run(),
-            "thinning": make_night_thinning(self.settings, self.store.thinner, self.clock, self.metrics).run(),
-            "account": self._follow_account(),
-            "sweep": self._sweep(),
+            "thinning": make_night_thinning(
+                self.settings, self.store.thinner, self.clock, self.metrics, self.alerting.watch.mowers_with_theft
+            ).run(),
+            **self.alerting.lives(),
+            "account": self.people.follow_account(self.account_changed),
+            "sweep": self.people.sweep_forever(),
             "link desk": self.link_desk.run(),
             "relay line": self.line.run(),
         }
@@ -258,25 +272,6 @@ class _Box:
             await self.plugins.entries.unload(entry_id)
         except MowdeckError as err:
             log.warning("an entry could not be unloaded", entry_id=entry_id, detail=err.detail)
-
-    async def _follow_account(self) -> None:
-        while True:
-            await self.account_changed.wait()
-            self.account_changed.clear()
-            try:
-                await self.people.account.load()
-            except MowdeckError as err:
-                log.warning("the account could not be read yet", detail=err.detail)
-                await asyncio.sleep(ACCOUNT_RETRY_S)
-                self.account_changed.set()
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_S)
-            try:
-                await self.people.identity.sweep()
-            except MowdeckError as err:
-                log.warning("expired sign-ins could not be removed", detail=err.detail)
 
     # -- who hears of what
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+import structlog
 
 from core.access import people
 from core.access.cached_authorizer import CachedAuthorizer
 from core.access.notifier import Notifier
 from core.access.tuples import TupleWriter
 from core.domain.clock import Clock
+from core.domain.errors import MowdeckError
 from core.identity.accounts import RegisterMode
 from core.identity.service import IdentityService
 from edge_agent.household.account import HouseholdAccount
 from edge_agent.settings import EdgeSettings
 
 ISSUER = "mowdeck-box"
+SWEEP_S = 3600.0
+ACCOUNT_RETRY_S = 1.0
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,27 @@ class People:
     account: HouseholdAccount
     grants_changed: Notifier
     sessions_ended: Notifier
+
+    async def follow_account(self, changed: asyncio.Event) -> None:
+        """Reads the account again whenever `changed` is set, until cancelled."""
+        while True:
+            await changed.wait()
+            changed.clear()
+            try:
+                await self.account.load()
+            except MowdeckError as err:
+                _log.warning("the account could not be read yet", detail=err.detail)
+                await asyncio.sleep(ACCOUNT_RETRY_S)
+                changed.set()
+
+    async def sweep_forever(self) -> None:
+        """Removes expired sign-ins until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.identity.sweep()
+            except MowdeckError as err:
+                _log.warning("expired sign-ins could not be removed", detail=err.detail)
 
 
 @asynccontextmanager

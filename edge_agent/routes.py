@@ -8,6 +8,7 @@ from core.domain.clock import Clock
 from core.domain.ids import AccountId, MowerId
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.web.access_routes import access_routes
+from core.web.alert_routes import alert_routes
 from core.web.command_routes import command_routes
 from core.web.drive_desk import DrivingDesk
 from core.web.drive_routes import drive_routes
@@ -75,6 +76,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *drive_routes(parts.drives),
         *telemetry_routes(parts.store, people.authorizer, clock),
         *health_routes(parts.store.records, clock, on_entered=_know_already),
+        *alert_routes(parts.store.records, parts.store, people.authorizer, clock, on_entered=_know_already),
         RealtimeSocket(viewer).route(),
         *config_routes(plugins.entries, plugins.flows, plugins.loader),
         *handover_routes(parts.handover, plugins.entries.view),

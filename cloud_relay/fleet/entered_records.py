@@ -12,11 +12,14 @@ from core.domain.ids import AccountId, MowerId
 from core.storage.record_book import RecordBook
 from core.sync.messages import EnteredRecord
 from core.telemetry.admission import EARLIEST
+from core.telemetry.alert import ALERT_ANSWER
 from core.telemetry.blades import ENTERED
 from core.web.health_routes import LATEST
 
 NEWEST = 3
 """Of each kind. Hours are counted from the newest change; earlier ones only matter where they were entered."""
+NEWEST_ANSWERS = 16
+"""Answers to alerts: those that were given while the box was away."""
 
 _log = structlog.get_logger(__name__)
 
@@ -32,15 +35,15 @@ class EnteredRecords:
         list."""
         found: list[EnteredRecord] = []
         try:
-            for kind in ENTERED:
+            for kind, count in (*((kind, NEWEST) for kind in ENTERED), (ALERT_ANSWER.name, NEWEST_ANSWERS)):
                 rows, _ = await self._book.list_kind(
-                    account_id, mower_id, kind, EARLIEST, LATEST, limit=NEWEST, is_newest_first=True
+                    account_id, mower_id, kind, EARLIEST, LATEST, limit=count, is_newest_first=True
                 )
                 found += [
                     EnteredRecord(
                         kind=row.kind, key=row.key, at=row.at, updated_at=row.updated_at, body=msgspec.Raw(row.body)
                     )
-                    for row in rows[:NEWEST]
+                    for row in rows[:count]
                 ]
         except StorageError as err:
             _log.warning("a box is not told what was entered about a mower", mower_id=mower_id, detail=err.detail)

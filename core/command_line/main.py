@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from core.command_line.account import register, sign_in, sign_out
+from core.command_line.alerts import app as alerts
 from core.command_line.ble import app as ble
 from core.command_line.command import command
 from core.command_line.database import app as database
@@ -51,6 +52,7 @@ def build(arguments: list[str]) -> typer.Typer:
 
     for function in (register, sign_in, sign_out, link, mowers, health, watch, command, drive, pair, survey, demo):
         app.command()(function)
+    app.add_typer(alerts, name="alerts")
     app.add_typer(ble, name="ble")
     app.add_typer(integration, name="integration")
     app.add_typer(handover, name="handover")

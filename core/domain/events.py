@@ -52,9 +52,26 @@ class VendorMessage(_Event, frozen=True, kw_only=True, tag="vendor_message"):
     text: str | None = None
 
 
-MowerEvent = (
+class AlertOpened(_Event, frozen=True, kw_only=True, tag="alert_opened"):
+    """The box has an alert; what it saw is the record `alert_id`. `alert` is its kind."""
+
+    alert_id: str
+    alert: str
+    severity: str
+
+
+class AlertClosed(_Event, frozen=True, kw_only=True, tag="alert_closed"):
+    alert_id: str
+    alert: str
+
+
+ReportedEvent = (
     ErrorRaised | ErrorCleared | MowingStarted | MowingFinished | Docked | RainBegan | RainEnded | VendorMessage
 )
+
+
+MowerEvent = ReportedEvent | AlertOpened | AlertClosed
+"""Alerts are the host's own; the others are what links report."""
 
 
 def kind_of(event: MowerEvent) -> str:

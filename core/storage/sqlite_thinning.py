@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from core.domain.clock import from_us, to_us
@@ -24,7 +24,7 @@ SLICE_ROWS = 10_000
 PROBE = "SELECT sqrt(4)"
 
 _TRACKS = """
-SELECT m.mower_no FROM mowers m LEFT JOIN mower_positions_thinning t USING (mower_no)
+SELECT m.mower_no, m.mower_id FROM mowers m LEFT JOIN mower_positions_thinning t USING (mower_no)
 WHERE EXISTS (SELECT 1 FROM mower_positions p WHERE p.mower_no = m.mower_no
               AND p.observed_us >= coalesce(t.thinned_until_us, 0) AND p.observed_us < ?)
 ORDER BY coalesce(t.thinned_until_us, 0), m.mower_no
@@ -47,10 +47,14 @@ class SqliteTrackThinner:
         self._database = database
         self._length_us = length // timedelta(microseconds=1)
 
-    async def tracks(self, before: datetime) -> Sequence[TrackNo]:
-        border = _grid_us(before)
+    async def tracks(self, before: datetime, held: Collection[MowerId] = ()) -> Sequence[TrackNo]:
+        border, held_ids = _grid_us(before), frozenset(held)
         return await self._database.read(
-            lambda connection: [TrackNo(number) for (number,) in connection.execute(_TRACKS, (border,))]
+            lambda connection: [
+                TrackNo(number)
+                for number, mower_id in connection.execute(_TRACKS, (border,))
+                if mower_id not in held_ids
+            ]
         )
 
     async def thin_slice(self, track: TrackNo, before: datetime) -> ThinnedSlice | None:

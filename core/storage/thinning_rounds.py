@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
 
 from core.domain.clock import Clock
+from core.domain.ids import MowerId
 from core.storage.thinning_metrics import ThinningMetrics
 from core.storage.track_thinner import TrackNo, TrackThinner
 from core.telemetry.night_window import NightWindow
@@ -48,7 +49,9 @@ class ThinningRounds:
         metrics: ThinningMetrics,
         budget_s: float = BUDGET_S,
         sleep: Sleep = asyncio.sleep,
+        held: Callable[[], Collection[MowerId]] = frozenset,
     ) -> None:
+        """`held`: mowers whose tracks are not thinned now, asked at the beginning of each round."""
         self._thinner = thinner
         self._clock = clock
         self._window = window
@@ -56,13 +59,14 @@ class ThinningRounds:
         self._metrics = metrics
         self._budget_s = budget_s
         self._sleep = sleep
+        self._held = held
 
     async def round(self) -> RoundReport:
         """One round, or nothing outside of the window. StorageError; what was thinned until then stays thinned."""
         begun_s = self._clock.monotonic()
         before = self._clock.now() - self._detail
         total = RoundReport(is_cut=not self._may_go_on(begun_s))
-        tracks = () if total.is_cut else await self._thinner.tracks(before)
+        tracks = () if total.is_cut else await self._thinner.tracks(before, self._held())
         for track in tracks:
             total = await self._thin_track(track, before, begun_s, total)
             if total.is_cut:

@@ -5,10 +5,12 @@ One contract suite (`tests/contract/track_thinning.py`) runs on every implementa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NewType, Protocol
+
+from core.domain.ids import MowerId
 
 SLICE = timedelta(hours=6)
 """A slice is at most this long."""
@@ -32,8 +34,9 @@ class ThinnedSlice:
 class TrackThinner(Protocol):
     """Thins what is older than `before`. Killed at any moment, the next call goes on as if nothing had happened."""
 
-    async def tracks(self, before: datetime) -> Sequence[TrackNo]:
-        """Tracks with rows between their watermark and `before`, the least thinned first."""
+    async def tracks(self, before: datetime, held: Collection[MowerId] = ()) -> Sequence[TrackNo]:
+        """Tracks with rows between their watermark and `before`, the least thinned first; none of mowers that are
+        `held` (their tracks are evidence)."""
         ...
 
     async def thin_slice(self, track: TrackNo, before: datetime) -> ThinnedSlice | None:

@@ -92,7 +92,7 @@ Rule = Callable[[Look], Sequence[Reading]]
 
 def make_rules() -> tuple[Rule, ...]:
     """All rules for one mower; some remember what they saw."""
-    return (StuckRule(), read_error, read_offline, FenceRule(), TheftRule(), read_wear, read_disk)
+    return (StuckRule(), read_error, OfflineRule(), FenceRule(), TheftRule(), read_wear, read_disk)
 
 
 class StuckRule:
@@ -137,18 +137,23 @@ def read_error(look: Look) -> Sequence[Reading]:
     return (Reading(kind=AlertKind.ERROR, causes={error.code: Finding(severity=severity, evidence=look.evidence())}),)
 
 
-def read_offline(look: Look) -> Sequence[Reading]:
-    """Out of reach although it moved when it was last heard."""
-    if look.is_online:
-        return (Reading(kind=AlertKind.OFFLINE, causes={}),)
-    if look.state.activity not in MOVING:
-        return (Reading(kind=AlertKind.OFFLINE, causes=None),)
-    return (
-        Reading(
-            kind=AlertKind.OFFLINE,
-            causes={"while_moving": Finding(severity=Severity.WARNING, evidence=look.evidence())},
-        ),
-    )
+class OfflineRule:
+    """Out of reach although it moved when it was last heard. What an old state says of now is unknown by itself, so
+    the last word is remembered."""
+
+    def __init__(self) -> None:
+        self._last = Activity.UNKNOWN
+
+    def __call__(self, look: Look) -> Sequence[Reading]:
+        if look.state.activity is not Activity.UNKNOWN:
+            self._last = look.state.activity
+        if look.is_online:
+            return (Reading(kind=AlertKind.OFFLINE, causes={}),)
+        if self._last not in MOVING:
+            return (Reading(kind=AlertKind.OFFLINE, causes=None),)
+        evidence = msgspec.structs.replace(look.evidence(), activity=self._last.value)
+        found = Finding(severity=Severity.WARNING, evidence=evidence)
+        return (Reading(kind=AlertKind.OFFLINE, causes={"while_moving": found}),)
 
 
 class FenceRule:

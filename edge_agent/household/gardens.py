@@ -12,11 +12,13 @@ from core.domain.errors import InvalidInputError, StorageError
 from core.domain.ids import AccountId, MowerId
 from core.storage.record_book import RecordBook
 from core.sync.messages import EnteredRecord, Registration, Registrations
+from core.telemetry.alert import ALERT_ANSWER
 from core.telemetry.blades import ENTERED
 from core.telemetry.rows import RecordRow
 
 _log = structlog.get_logger(__name__)
 
+_ENTERED = frozenset((*ENTERED, ALERT_ANSWER.name))
 UTC_NAME = "UTC"
 """The zone of a site for which nobody has chosen one."""
 
@@ -38,7 +40,7 @@ class Gardens:
         zones = {mower.mower_id: zone for mower in registrations.mowers if (zone := _zone(mower)) is not None}
         self._zones = zones
         for mower in registrations.mowers:
-            rows = [_row(mower.mower_id, entered) for entered in mower.entered if entered.kind in ENTERED]
+            rows = [_row(mower.mower_id, entered) for entered in mower.entered if entered.kind in _ENTERED]
             try:
                 await book.put(account_id(), rows, is_durable=True)
             except (InvalidInputError, StorageError) as err:

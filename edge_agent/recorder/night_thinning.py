@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from core.domain.errors import StorageError
+from core.domain.ids import MowerId
 from core.storage.thinning_metrics import ThinningMetrics
 from core.storage.thinning_rounds import EVERY_S, ThinningRounds
 from core.storage.track_thinner import TrackThinner
@@ -42,14 +44,19 @@ class NightThinning:
 
 
 def make_night_thinning(
-    settings: EdgeSettings, thinner: TrackThinner, clock: ClockKeeper, registry: CollectorRegistry
+    settings: EdgeSettings,
+    thinner: TrackThinner,
+    clock: ClockKeeper,
+    registry: CollectorRegistry,
+    held: Callable[[], Collection[MowerId]] = frozenset,
 ) -> NightThinning:
-    """As the settings say."""
+    """As the settings say; never the tracks of mowers that are `held`."""
     rounds = ThinningRounds(
         thinner=thinner,
         clock=clock,
         window=settings.thinning_hours,
         detail=timedelta(days=settings.detail_days),
         metrics=ThinningMetrics(registry),
+        held=held,
     )
     return NightThinning(rounds=rounds, clock=clock)

@@ -13,7 +13,7 @@ import msgspec
 from core.domain import limits
 from core.domain.clock import Clock
 from core.domain.errors import FloodError, IntegrationError, LinkLostError
-from core.domain.events import MowerEvent
+from core.domain.events import MowerEvent, ReportedEvent
 from core.domain.ids import EntryId, MowerId
 from core.domain.mower import Connectivity, LinkKind, MowerState
 from core.telemetry.merging import told_by
@@ -21,7 +21,7 @@ from edge_agent.runtime.carrier import LinkKey, key_of_link
 
 FLOOD_WINDOW_S = 10.0
 
-_EVENT_TYPES = MowerEvent.__args__
+_EVENT_TYPES = ReportedEvent.__args__
 
 
 class ReportRefusedError(IntegrationError):

@@ -10,6 +10,7 @@ from cloud_relay.fleet.entered_records import NEWEST, EnteredRecords
 from cloud_relay.fleet.registrations import Registrar
 from cloud_relay.fleet.views import NewMower
 from core.domain.errors import StorageError
+from core.storage.alert_log import AlertLog, Answered
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.sync.messages import Registrations, decode, encode
 from core.telemetry.blades import BLADE_CARE, BLADE_CHANGE, BladeCare, BladeChange
@@ -75,6 +76,30 @@ async def test_the_newest_entries_go_to_the_box_of_the_mower(parts, store, regis
         for row in (*made[2:], interval):
             assert await on_box.records.get(box.account_id, mower_id, row.kind, row.key) == row
         assert (await on_box.journal_head()).last_seq == 4, "to the byte the same, so nothing goes round in circles"
+    finally:
+        await on_box.close()
+
+
+async def test_an_answer_to_an_alert_reaches_the_box_and_is_the_same_on_both_sides(
+    parts, store, registrar, box, mower_id, tmp_path
+):
+    said = Answered(by="anna", at=parts.clock.now(), note="on my way")
+    assert await AlertLog(store.records).answer(box.account_id, mower_id, "a1", "ack", said)
+    await registrar.publish_entered(box.account_id, mower_id)
+    sent = decode(encode(parts.broker.registrations[box.edge_id]), Registrations)
+    on_box = SqliteTelemetryStore(tmp_path / "box.db", clock=parts.clock, is_journal=True)
+    await on_box.open()
+    try:
+        await on_box.put_directory(list(parts.store.entries.values()))
+        await Gardens("UTC").take(sent, on_box.records, lambda: box.account_id)
+        here, there = [
+            await book.get(box.account_id, mower_id, "alert_answer", "a1-ack")
+            for book in (store.records, on_box.records)
+        ]
+        assert here is not None
+        assert here == there
+        again = Answered(by="bert", at=parts.clock.now(), note="me too")
+        assert not await AlertLog(on_box.records).answer(box.account_id, mower_id, "a1", "ack", again)
     finally:
         await on_box.close()
 

@@ -71,6 +71,7 @@ def bodies_of(ids):
         "POST /fleet/mowers": {**mower, "group_ids": [ids["group_id"]]},
         "PATCH /fleet/mowers/{mower_id}": {"name": "x"},
         "PUT /fleet/mowers/{mower_id}/groups": {"group_ids": []},
+        "POST /alerts/{alert_id}/acknowledge": {},
         "PATCH /fleet/sites/{site_id}": {"name": "x"},
         "PATCH /fleet/groups/{group_id}": {"name": "x"},
         "PATCH /fleet/edges/{edge_id}": {"name": "x"},

@@ -173,7 +173,9 @@ async def each_mower_is_thinned_by_itself(open_thinning: OpenThinning) -> None:
         await settle(store)
         await put(store, mine)
         await put(store, other, [other[5].at_us], SECOND)
-        first, second = await thinner.tracks(from_us(mine[-1].at_us + 10**15))
+        late = from_us(mine[-1].at_us + 10**15)
+        first, second = await thinner.tracks(late)
+        assert await thinner.tracks(late, {SECOND}) == [first], "what is held is evidence"
         while await thinner.thin_slice(first, end_of(mine)):
             pass
         assert await times(store) == keep_set(mine)

@@ -77,6 +77,7 @@ def blades_are_the_same_on_both_sides(operator, household, mower_id) -> None:
 FOREIGN_ROUTES = [
     ("GET", "/telemetry/mowers/{m}/health", None),
     ("GET", "/telemetry/mowers/{m}/health/days", None),
+    ("GET", "/mowers/{m}/alerts", None),
     ("POST", "/fleet/mowers/{m}/blades/changed", {}),
     ("GET", "/fleet/mowers/{m}", None),
     ("PATCH", "/fleet/mowers/{m}", {"name": "mine now"}),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from core.domain.errors import StorageError
+from core.domain.ids import MowerId
 from core.storage.thinning_metrics import ThinningMetrics
 from core.storage.thinning_rounds import PAUSE_MAX_S, RoundReport, ThinningRounds
 from core.storage.track_thinner import ThinnedSlice, TrackNo
@@ -29,8 +31,9 @@ class FakeThinner:
         self.before: set[datetime] = set()
         self.error: StorageError | None = None
 
-    async def tracks(self, before: datetime) -> Sequence[TrackNo]:
+    async def tracks(self, before: datetime, held: Collection[MowerId] = ()) -> Sequence[TrackNo]:
         self.before.add(before)
+        self.held = held
         return [TrackNo(number) for number, left in self.slices.items() if left]
 
     async def thin_slice(self, track: TrackNo, before: datetime) -> ThinnedSlice | None:
@@ -54,7 +57,7 @@ def clock() -> ManualClock:
     return ManualClock(NIGHT)
 
 
-def rounds_of(thinner: FakeThinner, *, registry: CollectorRegistry | None = None, **options: float) -> ThinningRounds:
+def rounds_of(thinner: FakeThinner, *, registry: CollectorRegistry | None = None, **options: Any) -> ThinningRounds:
     return ThinningRounds(
         thinner=thinner,
         clock=thinner.clock,
@@ -78,6 +81,17 @@ async def test_a_round_thins_all_that_is_old_and_leaves_the_writer_half_of_the_t
     ]
     assert values == [300, 270]
     assert registry.get_sample_value("mowdeck_telemetry_thinning_round_seconds_sum") == 1.5
+
+
+async def test_what_is_held_is_asked_anew_each_round(clock: ManualClock) -> None:
+    thinner = FakeThinner(clock, {1: 1})
+    held = {MowerId("stolen")}
+    rounds = rounds_of(thinner, held=lambda: frozenset(held))
+    await rounds.round()
+    assert thinner.held == {"stolen"}
+    held.clear()
+    await rounds.round()
+    assert thinner.held == set()
 
 
 async def test_nothing_by_day(clock: ManualClock) -> None:

@@ -65,8 +65,11 @@ def test_an_error_is_an_alert_of_its_code(mower: Watched) -> None:
 
 def test_silence_at_work_is_an_alert_and_at_the_dock_is_not(mower: Watched) -> None:
     mower.put(connectivity=Connectivity.OFFLINE)
-    mower.look(240)
+    mower.look(60)
+    mower.put(activity=Activity.UNKNOWN)
+    mower.look(180)
     assert mower.kinds() == {"offline"}
+    assert mower.one("offline").evidence[0].activity == "mowing"
     resting = Watched()
     resting.put(connectivity=Connectivity.OFFLINE)
     resting.look(240)

@@ -8,22 +8,38 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from core.domain.ids import MowerId
+from core.telemetry.alert import Alert, AlertKind, Severity, row_of
 from core.web.application import build_application
 from core.web.host_routes import HostInfo
 from core.web.route import Public, Request, Route, SignedIn
 from tests.contract.route_walk import RouteWalk
 from tests.core.web.world import OWNER, STRANGER, World
 from tests.fakes.authorizer import FakeAuthorizer
-from tests.fakes.clock import ManualClock
+from tests.fakes.clock import START, ManualClock
 from tests.fakes.tokens import FakeVerifier
 
-VICTIM = {"mower_id": "front", "command_id": "c0000"}
+VICTIM = {"mower_id": "front", "command_id": "c0000", "alert_id": "alert-of-front"}
 START_MOW = {"command": {"kind": "start_mow"}}
-BODIES = {"POST /fleet/mowers/{mower_id}/commands": START_MOW}
-FOREIGN = ("front", "back", "c0000", "acc-a", "owner")
+BODIES = {"POST /fleet/mowers/{mower_id}/commands": START_MOW, "POST /alerts/{alert_id}/acknowledge": {}}
+FOREIGN = ("front", "back", "c0000", "alert-of-front", "acc-a", "owner")
+
+
+async def keep_alert(world: World) -> None:
+    alert = Alert(
+        alert_id="alert-of-front",
+        kind=AlertKind.ERROR,
+        cause="E1",
+        severity=Severity.WARNING,
+        since=START,
+        opened_at=START,
+        updated_at=START,
+    )
+    await world.store.records.put(OWNER.account_id, [row_of(MowerId("front"), alert)])
 
 
 async def test_the_shared_routes_give_a_stranger_nothing(world: World) -> None:
+    await keep_alert(world)
     assert (await world.post("/fleet/mowers/front/commands", START_MOW)).status == 202
     walk = RouteWalk(client=world.client, routes=world.routes, values=VICTIM, bodies=BODIES)
     assert walk.find_unguarded() == []

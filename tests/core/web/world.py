@@ -16,6 +16,7 @@ from core.domain.ids import AccountId, MowerId
 from core.identity.principal import Principal
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
+from core.web.alert_routes import alert_routes
 from core.web.application import build_application
 from core.web.command_routes import command_routes
 from core.web.drive_desk import DrivingDesk
@@ -115,6 +116,7 @@ async def serving(directory: Path) -> AsyncIterator[World]:
         *drive_routes(drives),
         *telemetry_routes(store, authorizer, clock),
         *health_routes(store.records, clock, on_entered=note_entered),
+        *alert_routes(store.records, store, authorizer, clock, on_entered=note_entered),
         RealtimeSocket(parts).route(),
     )
     app = build_application(
