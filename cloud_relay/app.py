@@ -21,6 +21,7 @@ from cloud_relay.commands.ledger import CommandLedger
 from cloud_relay.commands.service import CommandService
 from cloud_relay.commands.tenure import Tenure
 from cloud_relay.driving import RelayDriveHost
+from cloud_relay.edges import box_offline
 from cloud_relay.edges.links import Endpoint, Links
 from cloud_relay.edges.presence import Presence
 from cloud_relay.edges.registry import BrokerAccess, EdgeRegistry
@@ -180,6 +181,7 @@ class Relay:
             detail=timedelta(days=settings.detail_days),
             metrics=ThinningMetrics(self._metrics),
         )
+        self._box_offline = box_offline.BoxOffline(store=store, clock=clock, is_online=self._presence.is_online)
         self._subscribe()
 
     # -- parts
@@ -285,6 +287,7 @@ class Relay:
             Chore(name="silent commands", every_s=5, work=self._desk.sweep),
             Chore(name="lost rights", every_s=5, work=self._cancellations.check),
             Chore(name="broker's door", every_s=10, work=self.registry.mend_door),
+            Chore(name="boxes that are away", every_s=box_offline.EVERY_S, work=self._box_offline.check),
             Chore(name="link requests", every_s=60, work=self._links.tidy),
             Chore(name="old commands", every_s=hour_s, work=self._retain_commands),
             Chore(name="sign-ins", every_s=hour_s, work=self._people.identity.sweep),

@@ -133,7 +133,7 @@ async def test_nothing_is_dated_by_a_clock_that_is_not_believed(box: Box) -> Non
     assert box.events == []
 
 
-async def test_what_a_person_closed_stays_closed_over_a_restart_until_it_was_gone(box: Box) -> None:
+async def test_what_a_person_closed_stays_closed_until_it_was_gone(box: Box) -> None:
     await box.look(15, activity=Activity.ERROR, error=FAULT)
     (opened,) = await box.alerts()
     said = Answered(by="anna", at=box.clock.now(), note="on my way")
