@@ -240,7 +240,6 @@ class Connector:
     async def _try(self, asked: Asked, station: Station, path: Path, deadline_at: float) -> Opened:
         address, bond, passkey = asked.address, asked.bond, asked.passkey
         closed = asyncio.Event()
-        client = station.adapter.make_client(path.device, closed.set, ATTEMPT_DEADLINE_S)
         attempt = Attempt(
             address=address,
             bond=bond,
@@ -248,6 +247,11 @@ class Connector:
             has_passkey=passkey is not None,
             is_heard=path.rssi_dbm >= NEAR_DBM,
         )
+        try:
+            client = station.adapter.make_client(path.device, closed.set, ATTEMPT_DEADLINE_S)
+        except FAILURES as err:
+            self._free(station, address)
+            raise translate(err, attempt) from err
         care = station.adapter.care
         with care.watch(address) if care is not None else contextlib.nullcontext(Aborts()) as aborts:
             try:
