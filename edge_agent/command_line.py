@@ -99,12 +99,23 @@ def _show_status(found: dict[str, Any], names: dict[str, str]) -> None:
     if uplink is not None:
         words += f", {'online' if uplink['is_online'] else '[yellow]offline[/]'}, {uplink['backlog_rows']} rows waiting"
     table.add_row("relay", words)
+    doors: dict[str, list[str]] = {}
     for door in found["mowers"]:
-        detail = f": {plain(door['detail'])}" if door.get("detail") and door["phase"] != "online" else ""
-        table.add_row("mower", f"{plain(names.get(door['mower_id'], door['mower_id']))} {door['phase']}{detail}")
+        doors.setdefault(door["mower_id"], []).append(_door(door))
+    for mower_id, words_of_links in doors.items():
+        table.add_row("mower", f"{plain(names.get(mower_id, mower_id))} {'; '.join(words_of_links)}")
     console.print(table)
     for problem in found["problems"]:
         console.print(f"[yellow]! {plain(problem)}[/]", soft_wrap=True)
+
+
+def _door(door: dict[str, Any]) -> str:
+    """One link of a mower: what it is doing, over which kind when it is up, and else why it is not."""
+    if door["phase"] == "online" and not door.get("has_reported", True):
+        return f"looking for it ({plain(door['link'])})"
+    if door["phase"] == "online":
+        return f"online ({plain(door['link'])})" if door.get("link") else "online"
+    return str(door["phase"]) + (f": {plain(door['detail'])}" if door.get("detail") else "")
 
 
 def _local(text: str) -> str:

@@ -43,7 +43,7 @@ def views_of(
             kind=link.kind,
             entry_id=link.entry_id,
             domain=entry_words(link.entry_id)[0],
-            state="up",
+            state="up" if link.has_reported else "connecting",
             reason=OUT_OF_REACH if link.says_offline else None,
             is_active=number == 0,
         )

@@ -41,6 +41,8 @@ class OpenLink:
     areas: tuple[Area, ...] = ()
     says_offline: bool = False
     """It is up, and says that the mower is out of its reach."""
+    has_reported: bool = True
+    """Whether it has met the mower yet; commands may go over it before, and wait in it."""
 
     @property
     def key(self) -> LinkKey:

@@ -47,6 +47,8 @@ class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
     link: LinkKind | None = None
     """The kind that is up."""
+    has_reported: bool = False
+    """Whether that link has met the mower yet: it is open as soon as it may look for it."""
     failures: int = 0
     code: str | None = None
     detail: str | None = None

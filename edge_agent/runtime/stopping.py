@@ -93,7 +93,7 @@ class Stopping:
         if ticket.is_cancelled:
             return CommandStatus.FAILED, ticket.cancel_reason
         only = outcomes[0] if len(sends) == 1 else None
-        return CommandStatus.FAILED, unconfirmed(only.reason if only is not None else _failures(sends))
+        return CommandStatus.FAILED, unconfirmed(only.reason if only is not None else _doubts(sends))
 
 
 def _find_heard(sends: _Sends) -> OpenLink | None:
@@ -109,6 +109,13 @@ def _failures(sends: _Sends) -> str | None:
     done = [(link, task.result()) for task, link in sends.items() if task.done() and not task.cancelled()]
     failed = [f"{link.kind}: {_why(found)}" for link, found in done if found is not None and found.kind != "accepted"]
     return f"not over {', '.join(failed)}" if failed else None
+
+
+def _doubts(sends: _Sends) -> str | None:
+    """`_failures`, and over which links it is still being told."""
+    under_way = [str(link.kind) for task, link in sends.items() if not task.done()]
+    parts = [_failures(sends), f"still being told over {', '.join(under_way)}" if under_way else None]
+    return "; ".join(part for part in parts if part) or None
 
 
 def _why(outcome: Outcome | None) -> str:

@@ -120,7 +120,11 @@ class Supervisor:
     def open_links(self, mower_id: MowerId) -> tuple[OpenLink, ...]:
         """The links that are up now, the one to be used first first."""
         found = [
-            replace(door.open_link, says_offline=door.lane is not None and door.lane.says_offline)
+            replace(
+                door.open_link,
+                says_offline=door.lane is not None and door.lane.says_offline,
+                has_reported=_has_reported(door),
+            )
             for door in self._doors_of(mower_id)
             if door.open_link is not None
         ]
@@ -137,7 +141,9 @@ class Supervisor:
 
     def statuses(self) -> tuple[DoorStatus, ...]:
         """Every door, for status and diagnostics."""
-        return tuple(door.status for door in self._doors.values())
+        return tuple(
+            msgspec.structs.replace(door.status, has_reported=_has_reported(door)) for door in self._doors.values()
+        )
 
     def _doors_of(self, mower_id: MowerId) -> list[Door]:
         return [door for (known, _), door in self._doors.items() if known == mower_id]
@@ -271,6 +277,11 @@ class Supervisor:
                 self._on_change(door.status)
             except Exception:  # noqa: BLE001  (a listener's defect must not end the door)
                 _log.exception("a listener of doors failed", mower_id=door.mower_id)
+
+
+def _has_reported(door: Door) -> bool:
+    """A link that is open has not met its mower before its first report."""
+    return door.lane is not None and door.lane.said is not None
 
 
 async def _until(work: Awaitable[None]) -> None:

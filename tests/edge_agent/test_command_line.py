@@ -219,6 +219,18 @@ def test_status_in_words_and_a_problem_in_the_exit_status(terminal: Terminal, ho
     assert terminal.ask("edge", "status", status=1)["problems"] == ["The [disk] is full."]
 
 
+def test_a_mower_with_two_links_is_one_mower_in_the_status(terminal: Terminal, host: FakeHost):
+    links = [
+        {"mower_id": "01abc", "phase": "online", "link": "ble", "has_reported": True, "detail": None},
+        {"mower_id": "01abc", "phase": "waiting", "link": None, "has_reported": False, "detail": "no route"},
+        {"mower_id": "01xyz", "phase": "online", "link": "ble", "has_reported": False, "detail": None},
+    ]
+    host.answers["GET /box/status"] = (200, {**STATUS, "mowers": links})
+    said = terminal.run("edge", "status").stdout
+    assert "Shaun online (ble); waiting: no route" in said
+    assert "01xyz looking for it (ble)" in said, "it is not online before it was met"
+
+
 def test_status_of_a_box_that_is_away(tmp_path: Path):
     url = f"http://127.0.0.1:{free_port()}"
     FakeHost(url).sign_in(tmp_path)

@@ -24,6 +24,7 @@ from core.domain.drive import DriveEnd, DriveFrame
 from core.domain.errors import AuthFailedError, LinkLostError
 from core.domain.mower import Activity, Area, Connectivity, LinkKind
 from core.platform.integration import Outcome
+from edge_agent.household.link_views import views_of
 from edge_agent.runtime.carrier import UNKNOWN_AREAS
 from edge_agent.runtime.door import Phase
 from tests.edge_agent.runtime.box import MOWER
@@ -297,6 +298,27 @@ async def test_a_stop_that_nobody_sees_is_unconfirmed(box: LinkedBox) -> None:
     status, reason = await box.ended(await box.send(EmergencyStop()))
     assert (status, reason) == (CommandStatus.FAILED, "unconfirmed: not over ble: gone")
     assert cloud.sent == [EmergencyStop()]
+
+
+async def test_an_unconfirmed_stop_says_over_which_links_it_is_still_being_told(box: LinkedBox) -> None:
+    ble, cloud = await two(box)
+    await box.seen(ble, Activity.MOWING)
+    cloud.gate.clear()
+    status, reason = await box.ended(await box.send(EmergencyStop()))
+    assert (status, reason) == (CommandStatus.FAILED, "unconfirmed: still being told over cloud")
+    assert cloud.sent == [EmergencyStop()]
+    cloud.gate.set()
+
+
+async def test_a_link_that_is_open_has_not_met_its_mower_yet(box: LinkedBox) -> None:
+    ble, cloud = box.path_to(LinkKind.BLE), box.path_to(LinkKind.CLOUD)
+    await box.up(ble, cloud)
+    assert {door.has_reported for door in box.supervisor.statuses()} == {False}
+    await box.seen(ble, Activity.DOCKED)
+    reported = {door.entry_id: door.has_reported for door in box.supervisor.statuses()}
+    assert reported == {ble.entry_id: True, cloud.entry_id: False}
+    views = views_of({}, {}, box.supervisor.open_links(MOWER), lambda _: (None, None))
+    assert [(view.kind, view.state) for view in views] == [(LinkKind.BLE, "up"), (LinkKind.CLOUD, "connecting")]
 
 
 async def test_a_stop_ends_what_another_link_is_carrying(box: LinkedBox) -> None:
