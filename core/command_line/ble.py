@@ -19,8 +19,8 @@ app = typer.Typer(no_args_is_help=True, help="The box's Bluetooth: who is near, 
 app.add_typer(proxies.app, name="proxies")
 
 EVERY_S = 1.0
-ADDRESS_WIDTH = len("AA:BB:CC:DD:EE:FF")
-"""An address is of no use cut short: it is what `mowdeck pair` takes."""
+WIDTHS = {"signal": 8, "dBm": 4, "pairable": 8, "address": len("AA:BB:CC:DD:EE:FF")}
+"""Columns that are of no use cut short: an address is what `mowdeck pair` takes."""
 FULL_DBM, NONE_DBM = -50, -100
 """Strengths of a full and of an empty bar."""
 
@@ -92,7 +92,8 @@ def release(
         if as_json:
             print_json(found)
         elif found["released_for_s"] > 0:
-            console.print(f"The box leaves all mowers alone for {found['released_for_s'] / 60:.0f} minutes.")
+            left = round(found["released_for_s"] / 60)
+            console.print(f"The box leaves all mowers alone for {left} minute{'' if left == 1 else 's'}.")
         else:
             console.print("The box connects to its mowers again.")
 
@@ -115,7 +116,7 @@ def _table(found: dict[str, Any], *, every: bool) -> Table:
         "\n".join(f"{plain(a['name'])}: {plain(a['advice'])}" for a in found["adapters"] if a.get("advice")) or None
     )
     for heading in ("signal", "dBm", "mower", "integration", "pairable", "address", "heard by", "seen"):
-        table.add_column(heading, no_wrap=True, min_width=ADDRESS_WIDTH if heading == "address" else None)
+        table.add_column(heading, no_wrap=True, min_width=WIDTHS.get(heading))
     for near in found["nearby"]:
         if every or near["domains"]:
             table.add_row(
@@ -126,15 +127,15 @@ def _table(found: dict[str, Any], *, every: bool) -> Table:
                 _pairable(near),
                 near["address"],
                 plain(near["source"]),
-                f"{near['seen_s_ago']:.0f} s ago",
+                f"{near['seen_s_ago']:.0f} s",
             )
     return table
 
 
 def _pairable(near: dict[str, Any]) -> str:
-    """What the mower itself says of pairing now; most say nothing, and can be tried."""
+    """What the mower itself says of pairing now; most say nothing, and can be tried. `no`: nothing can connect to it."""
     if not near["is_connectable"]:
-        return "no connection"
+        return "no"
     return {True: "yes", False: "not now", None: "not told"}[near.get("is_pairable")]
 
 

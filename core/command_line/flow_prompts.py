@@ -39,16 +39,18 @@ def fill_in(text: str, result: dict[str, Any]) -> str:
 
 
 def answer_form(
-    result: dict[str, Any], given: list[str], *, can_ask: bool, texts: Texts | None = None
+    result: dict[str, Any], given: list[str], *, can_ask: bool, texts: Texts | None = None, confirm: str = ""
 ) -> dict[str, Any]:
     """The user input for a form, menu or confirmation. InvalidInputError for words that fit no field, ConflictError
-    for a step that needs a person when nobody can be asked."""
+    for a step that needs a person when nobody can be asked. `confirm` is asked where there is nothing to fill in."""
     if result["type"] == "menu":
         return _choose(result, given, can_ask=can_ask)
     if result["type"] != "form":
         raise ConflictError(f"this step ({result['type']}) needs the web app")
     fields = {field["name"]: field for field in result["fields"]}
     _tell_errors(result, (texts or {}).get("error", {}), can_ask=can_ask)
+    if can_ask and not fields and confirm:
+        typer.confirm(confirm, default=True, abort=True)
     answer = {}
     for word in given:
         name, separator, text = word.partition("=")

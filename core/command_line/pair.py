@@ -97,9 +97,7 @@ def _walk(client: HostClient, view: dict[str, Any], texts: Texts, *, pin: str | 
         given = []
         if any(field["name"] == "pin" for field in result.get("fields", [])) and pin is not None:
             given, pin = [f"pin={pin}"], None  # a PIN that was refused is never sent again
-        if result["type"] == "form" and not result["fields"] and can_ask:
-            typer.confirm("Go on?", default=True, abort=True)
-        answer = answer_form(result, given, can_ask=can_ask, texts=texts)
+        answer = answer_form(result, given, can_ask=can_ask, texts=texts, confirm="Go on?")
         view = client.post(f"/config/flows/{view['flow_id']}", {"user_input": answer})
     ended: dict[str, Any] = view["result"]
     return ended

@@ -67,3 +67,6 @@ def emulate(
     except MowdeckError as err:
         typer.echo(f"{err} ({err.advice})", err=True)
         raise typer.Exit(USAGE) from err
+    except OSError as err:
+        typer.echo(f"the radio, its control or its keys cannot be had there: {err.strerror or err}", err=True)
+        raise typer.Exit(USAGE) from err

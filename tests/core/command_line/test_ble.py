@@ -91,14 +91,14 @@ def test_scan_shows_mowers_and_with_all_everything(terminal: Terminal, host: Fak
         ({"is_pairable": True}, "yes"),
         ({"is_pairable": False}, "not now"),
         ({"is_pairable": None}, "not told"),
-        ({"is_pairable": True, "is_connectable": False}, "no connection"),
+        ({"is_pairable": True, "is_connectable": False}, "no"),
     ],
 )
 def test_scan_shows_what_the_mower_says_of_pairing(
     terminal: Terminal, host: FakeHost, said: dict[str, bool | None], shown: str
 ):
     host.answers["GET /box/bluetooth"] = (200, {**RADIO, "nearby": [{**NEAR, **said}]})
-    assert f" {shown} " in terminal.run("ble", "scan", "--seconds", "0", COLUMNS="140").stdout
+    assert f" {shown} " in terminal.run("ble", "scan", "--seconds", "0").stdout
 
 
 def test_an_address_is_whole_on_a_narrow_screen(terminal: Terminal, host: FakeHost):
@@ -111,6 +111,12 @@ def test_release_says_for_how_long(terminal: Terminal, host: FakeHost):
     assert "10 minutes" in terminal.run("ble", "release").stdout
     assert "connects to its mowers again" in terminal.run("ble", "release", "0").stdout
     assert host.asked("POST /box/bluetooth/release") == [{"minutes": 10.0}, {"minutes": 0.0}]
+
+
+def test_why_it_did_not_pair_is_told_before_the_question(terminal: Terminal, host: FakeHost):
+    play(host, form("confirm", errors={"base": "no_answer"}), ended(type="abort", reason="gone"))
+    result = terminal.run("pair", stdin="y\ny\n")
+    assert result.output.index("It does not answer.") < result.output.rindex("Go on?")
 
 
 def test_pairing_step_by_step(terminal: Terminal, host: FakeHost):

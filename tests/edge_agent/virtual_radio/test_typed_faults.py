@@ -11,9 +11,11 @@ import pytest
 from bleak import BleakClient, BleakScanner
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from core.domain.errors import InvalidInputError
 from edge_agent.virtual_radio.air import VirtualAir
+from edge_agent.virtual_radio.command_line import app
 from edge_agent.virtual_radio.peer_faults import PeerFaults
 from edge_agent.virtual_radio.peer_host import HostedPeer
 from edge_agent.virtual_radio.typed_faults import LINE_BYTES, WORDS, TypedLines, check_fault, do_fault, may_read
@@ -118,3 +120,10 @@ def test_lines_come_whole_and_bounded_whatever_is_typed(chunks: list[bytes]) -> 
 def test_nobody_types_into_what_is_no_pipe_and_no_terminal() -> None:
     with Path(os.devnull).open("rb") as nothing:
         assert not may_read(nothing.fileno())
+
+
+def test_a_radio_that_cannot_be_served_is_said_in_words(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["husqvarna_ble", "--radio", f"unix:{tmp_path / 'nowhere' / 'radio'}"])
+    assert result.exit_code == 2
+    assert "No such file" in result.output
+    assert "Traceback" not in result.output
