@@ -24,7 +24,7 @@ from core.storage.telemetry_store import DirectoryEntry
 from core.sync import topics
 from core.sync.batch import encode_batch
 from core.sync.messages import Ack, EventMessage, Hello, ResultMessage, StateMessage, Status, encode
-from core.telemetry.rows import HistoryRow, Row, SequencedRow, TimelineRow
+from core.telemetry.rows import HistoryRow, RecordRow, Row, SequencedRow, TimelineRow
 from core.web.ports import LiveState
 from tests.fakes.clock import START, ManualClock
 
@@ -268,7 +268,21 @@ async def test_a_body_that_cannot_be_read_is_quarantined_as_one_and_acked(desk: 
     assert await desk.rows() == [history(3).row]
 
 
-@pytest.mark.parametrize("payload", [b"", b"x" * 500_000, batch(history(1)).replace(b'"v":1', b'"v":2')])
+async def test_records_are_stored_told_once_and_acked(desk: Desk) -> None:
+    told: list[tuple[str, RecordRow]] = []
+    desk.store.records.subscribe(lambda account_id, rows: told.extend((account_id, row) for row in rows))
+    row = RecordRow(mower_id=MOWER, kind="of-tomorrow", key="k", at=START, updated_at=START, body=b'{"a": 1}')
+    foreign = msgspec.structs.replace(row, mower_id=FOREIGN)
+    await desk.greet(last_seq=2)
+    for _ in range(2):
+        await desk.journal(batch(SequencedRow(seq=1, row=row), SequencedRow(seq=2, row=foreign)))
+        assert desk.last_ack.acked_seq == 2
+        assert [(bad.seq, bad.reason) for bad in desk.last_ack.rejected] == [(2, "foreign-mower")]
+    assert told == [(HOME, row)]
+    assert await desk.store.records.get(HOME, MOWER, "of-tomorrow", "k") == row
+
+
+@pytest.mark.parametrize("payload", [b"", b"x" * 500_000, batch(history(1)).replace(b'"v":1', b'"v":3')])
 async def test_what_nothing_can_be_said_about_is_not_acked(desk: Desk, payload: bytes) -> None:
     await desk.greet(last_seq=9)
     count = len(desk.acks)
@@ -457,4 +471,4 @@ def test_every_branch_of_a_box_has_a_handler(desk: Desk) -> None:
 
 
 def test_rows_are_a_union_that_the_tests_know() -> None:
-    assert {kind.__name__ for kind in Row.__args__} == {"HistoryRow", "PositionRow", "TimelineRow"}
+    assert {kind.__name__ for kind in Row.__args__} == {"HistoryRow", "PositionRow", "TimelineRow", "RecordRow"}
