@@ -29,11 +29,13 @@ from core.storage.sqlite_columns import (
 from core.storage.sqlite_directory import NOBODY, SqliteDirectory
 from core.storage.sqlite_health import HealthDays
 from core.storage.sqlite_journal import JournalNumbers
+from core.storage.sqlite_sessions import Sessions
 from core.storage.telemetry_store import Written
 from core.telemetry.admission import Admitted, admit
 from core.telemetry.health import settle
 from core.telemetry.health_tally import Health
 from core.telemetry.rows import RecordRow, TimelineRow
+from core.telemetry.session_tally import Course
 from core.telemetry.significance import (
     Decision,
     Fingerprint,
@@ -48,11 +50,11 @@ from core.telemetry.significance import (
 _UPSERT_LATEST = """
 INSERT OR REPLACE INTO mower_latest
     (mower_no, observed_us, received_us, history_written_us, history_fingerprint, position_fingerprint, state,
-     health)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+     health, session)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SELECT_LATEST = """
-SELECT observed_us, history_written_us, history_fingerprint, position_fingerprint, state, health
+SELECT observed_us, history_written_us, history_fingerprint, position_fingerprint, state, health, session
 FROM mower_latest WHERE mower_no = ?
 """
 _WRITTEN = {
@@ -65,6 +67,7 @@ _fingerprints = msgspec.json.Decoder(Fingerprint | None)
 _places = msgspec.json.Decoder(tuple[Place | None, Place | None])
 _states = msgspec.json.Decoder(MowerState)
 _healths = msgspec.json.Decoder(Health)
+_courses = msgspec.json.Decoder(Course)
 
 
 class _Memory:
@@ -75,6 +78,7 @@ class _Memory:
         "_encoded_health",
         "_encoded_history",
         "_health_version",
+        "course",
         "health",
         "is_changed",
         "remembered",
@@ -85,6 +89,7 @@ class _Memory:
         self.remembered: Remembered | None = None
         self.state: MowerState | None = None
         self.health: Health | None = None
+        self.course: Course | None = None
         self.is_changed = False
         self._encoded_history: Fingerprint | None = None
         self._encoded: str | None = None
@@ -107,6 +112,7 @@ class _Memory:
             _encoder.encode((known.position, known.seen)).decode(),
             _encoder.encode(self.state),
             self._health_column(),
+            None if self.course is None else _encoder.encode(self.course),
         )
 
     def _health_column(self) -> bytes | None:
@@ -144,12 +150,16 @@ class Recorded(NamedTuple):
 
 
 class Recording:
-    """Applies states in order. `days` keeps the mowers' health (the box); None: not here (the relay)."""
+    """Applies states in order. `days` keeps the mowers' health and `sessions` cuts their jobs (the box); None: not
+    here (the relay)."""
 
-    def __init__(self, directory: SqliteDirectory, numbers: JournalNumbers, days: HealthDays | None) -> None:
+    def __init__(
+        self, directory: SqliteDirectory, numbers: JournalNumbers, days: HealthDays | None, sessions: Sessions | None
+    ) -> None:
         self._directory = directory
         self._numbers = numbers
         self._days = days
+        self._sessions = sessions
         self._memories: dict[int, _Memory] = {}
 
     def forget(self) -> None:
@@ -157,6 +167,8 @@ class Recording:
         self._memories.clear()
         if self._days is not None:
             self._days.forget()
+        if self._sessions is not None:
+            self._sessions.forget()
 
     def record(
         self,
@@ -188,6 +200,7 @@ class Recording:
                 touched[number] = memory
         pending.flush(connection)
         records = [] if self._days is None else self._days.flush(connection)
+        records += [] if self._sessions is None else self._sessions.flush(connection)
         self._save(connection, touched, to_us(received_at))
         self._numbers.save(connection)
         if len(self._memories) > limits.LAST_VALUES:
@@ -218,6 +231,9 @@ class Recording:
                     latest = None if before is None or memory.state is None else (memory.state, before.observed_us)
                     newest = (state, decision.observed_us, decision.place)
                     memory.health = self._days.advance(connection, number, mower_id, memory.health, latest, newest)
+                if self._sessions is not None:
+                    after = (state, decision.place)
+                    memory.course = self._sessions.advance(connection, number, mower_id, memory.course, after)
             else:
                 pending.flush(connection)
                 if not decision.is_older and memory.health is not None and memory.state is not None:
@@ -281,7 +297,7 @@ class Recording:
         row = connection.execute(_SELECT_LATEST, (number,)).fetchone()
         memory = _Memory()
         if row is not None:
-            observed_us, history_written_us, fingerprint, places, state, health = row
+            observed_us, history_written_us, fingerprint, places, state, health, course = row
             position, seen = (None, None) if places is None else _places.decode(places)
             memory.remembered = Remembered(
                 observed_us=observed_us,
@@ -292,6 +308,7 @@ class Recording:
             )
             memory.state = _states.decode(state)
             memory.health = None if health is None else _healths.decode(health)
+            memory.course = None if course is None else _courses.decode(course)
         self._memories[number] = memory
         return memory
 

@@ -29,6 +29,7 @@ from core.storage.sqlite_ingest import Batch, Ingest
 from core.storage.sqlite_journal import JournalNumbers
 from core.storage.sqlite_recording import Recording, insert_result
 from core.storage.sqlite_records import SqliteRecords
+from core.storage.sqlite_sessions import Sessions
 from core.storage.sqlite_thinning import SqliteTrackThinner, delete_stretches, read_error_mm
 from core.storage.sqlite_track import read_track
 from core.storage.telemetry_store import (
@@ -83,7 +84,8 @@ class SqliteTelemetryStore:
         self._directory = SqliteDirectory(moves_rows=is_journal)
         self._numbers = JournalNumbers(is_enabled=is_journal)
         days = HealthDays(self._numbers, zone_of) if is_journal else None
-        self._recording = Recording(self._directory, self._numbers, days)
+        sessions = Sessions(self._numbers) if is_journal else None
+        self._recording = Recording(self._directory, self._numbers, days, sessions)
         self._ingest = Ingest(self._directory)
         self.command_ledger = CommandLedger(self._database, self._directory, self._numbers)
         """The box's memory of commands, in the same file."""

@@ -11,8 +11,9 @@ from tests.contract.telemetry_ingest import INGEST
 from tests.contract.telemetry_journal import JOURNAL
 from tests.contract.telemetry_reads import READS
 from tests.contract.telemetry_records import RECORDS, RECORDS_OF_A_BOX, RECORDS_OF_A_RELAY
+from tests.contract.telemetry_sessions import SESSIONS
 from tests.contract.telemetry_writes import WRITES
 
 COMMON = (*WRITES, *READS, *RECORDS)
-BOX = (*JOURNAL, *RECORDS_OF_A_BOX, *HEALTH)
+BOX = (*JOURNAL, *RECORDS_OF_A_BOX, *HEALTH, *SESSIONS)
 RELAY = (*INGEST, *RECORDS_OF_A_RELAY)

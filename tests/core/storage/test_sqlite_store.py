@@ -21,6 +21,7 @@ from core.domain.errors import DatabaseNewerError, StorageError, StorageFullErro
 from core.storage.sqlite_journal import BLOCK_ROWS, BLOCK_SPAN_US
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.telemetry.health_day import HEALTH_DAY
+from core.telemetry.session import SESSION
 from tests.contract import telemetry_parts as parts
 from tests.contract import telemetry_store as contract
 from tests.contract.telemetry_parts import HOME, MOWER, at, state_at
@@ -76,12 +77,13 @@ async def test_box_and_relay_agree_row_for_row(tmp_path: Path) -> None:
             reached = part.last_seq
         assert await parts.histories(relay) == await parts.histories(box)
         assert await parts.track(relay) == await parts.track(box)
-        kept = [
-            await store.records.list_kind(HOME, MOWER, HEALTH_DAY.name, *parts.EVER, limit=9) for store in (box, relay)
-        ]
-        assert kept[0] == kept[1]
-        assert len(kept[0][0]) == 1
-        assert (await box.journal_head()).acked_seq == reached == 500 + 72 + 1
+        for kind in (HEALTH_DAY, SESSION):
+            kept = [
+                await store.records.list_kind(HOME, MOWER, kind.name, *parts.EVER, limit=9) for store in (box, relay)
+            ]
+            assert kept[0] == kept[1]
+            assert len(kept[0][0]) == 1
+        assert (await box.journal_head()).acked_seq == reached == 500 + 72 + 2
 
 
 async def test_a_relay_keeps_no_journal(tmp_path: Path) -> None:
