@@ -32,6 +32,7 @@ from core.web.realtime.hub import RealtimeHub
 from core.web.realtime.socket import RealtimeSocket
 from core.web.realtime.viewer import ViewerParts
 from core.web.route import Route
+from core.web.session_routes import session_routes
 from core.web.telemetry_routes import telemetry_routes
 
 
@@ -79,6 +80,7 @@ def relay_routes(parts: RouteParts) -> list[Route]:
         *telemetry_routes(parts.store, authorizer, parts.clock),
         *health_routes(parts.store.records, parts.clock, on_entered=parts.on_entered),
         *alert_routes(parts.store.records, parts.store, authorizer, parts.clock, on_entered=parts.on_entered),
+        *session_routes(parts.store, parts.store.records),
         *EdgeRoutes(links=parts.links, registry=parts.registry, rights=rights).routes(),
         RealtimeSocket(viewers).route(),
     ]

@@ -20,6 +20,7 @@ from core.web.realtime.hub import RealtimeHub
 from core.web.realtime.socket import RealtimeSocket
 from core.web.realtime.viewer import ViewerParts
 from core.web.route import Route
+from core.web.session_routes import session_routes
 from core.web.telemetry_routes import telemetry_routes
 from edge_agent.api.bluetooth_routes import bluetooth_routes
 from edge_agent.api.box_routes import box_routes
@@ -77,6 +78,7 @@ def edge_routes(parts: RouteParts) -> list[Route]:
         *telemetry_routes(parts.store, people.authorizer, clock),
         *health_routes(parts.store.records, clock, on_entered=_know_already),
         *alert_routes(parts.store.records, parts.store, people.authorizer, clock, on_entered=_know_already),
+        *session_routes(parts.store, parts.store.records),
         RealtimeSocket(viewer).route(),
         *config_routes(plugins.entries, plugins.flows, plugins.loader),
         *handover_routes(parts.handover, plugins.entries.view),

@@ -23,6 +23,7 @@ from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
 from core.command_line.pair import pair
+from core.command_line.sessions import sessions
 from core.command_line.survey import survey
 from core.command_line.track import app as track
 from core.command_line.watch import watch
@@ -50,7 +51,21 @@ def build(arguments: list[str]) -> typer.Typer:
     ) -> None:
         """Robot mowers of many brands from one place."""
 
-    for function in (register, sign_in, sign_out, link, mowers, health, watch, command, drive, pair, survey, demo):
+    for function in (
+        register,
+        sign_in,
+        sign_out,
+        link,
+        mowers,
+        health,
+        sessions,
+        watch,
+        command,
+        drive,
+        pair,
+        survey,
+        demo,
+    ):
         app.command()(function)
     app.add_typer(alerts, name="alerts")
     app.add_typer(ble, name="ble")

@@ -29,6 +29,7 @@ from core.web.realtime.hub import RealtimeHub
 from core.web.realtime.socket import RealtimeSocket
 from core.web.realtime.viewer import ViewerParts
 from core.web.route import Route, mower_ref
+from core.web.session_routes import session_routes
 from core.web.telemetry_routes import telemetry_routes
 from tests.fakes.authorizer import FakeAuthorizer
 from tests.fakes.catalog import FakeCatalog, FakeDesk
@@ -117,6 +118,7 @@ async def serving(directory: Path) -> AsyncIterator[World]:
         *telemetry_routes(store, authorizer, clock),
         *health_routes(store.records, clock, on_entered=note_entered),
         *alert_routes(store.records, store, authorizer, clock, on_entered=note_entered),
+        *session_routes(store, store.records),
         RealtimeSocket(parts).route(),
     )
     app = build_application(
