@@ -15,26 +15,36 @@ from integrations.husqvarna_ble import create
 from integrations.husqvarna_ble.emulated_machine import Traits
 from integrations.husqvarna_ble.emulated_peer import ADDRESS, IDLE_S, Faults, HusqvarnaPeer
 from integrations.husqvarna_ble.settings import PIN, REFUSED_PIN
-from integrations.husqvarna_ble.wire import Operation, Result
+from integrations.husqvarna_ble.wire import Model, Operation, Result
 
 __all__ = ["ADDRESS", "IDLE_S", "Faults", "HusqvarnaPeer", "contract_fault", "contract_world", "make_emulated_peer"]
 
-OPTIONS = ("name", "pin", "serial", "time_scale", "old")
+OPTIONS = ("name", "model", "pin", "serial", "time_scale", "old")
 
 
 def make_emulated_peer(address: str, options: Mapping[str, str]) -> HusqvarnaPeer:
-    """For `mowdeck emulate`: `name`, `pin` (four digits), `serial`, `time_scale`, and `old=yes` for a mower with the
-    shorter statistics. InvalidInputError names what is wrong, and never the PIN."""
+    """For `mowdeck emulate`: `name`, `model` (its numbers, as `23.1`), `pin` (four digits), `serial`, `time_scale`, and `old=yes`
+    for a mower with the shorter statistics. A sister brand is `model=99.3` and `name=SILENO minimo`. InvalidInputError names what is wrong, and never the PIN."""
     for option in options:
         if option not in OPTIONS:
             raise InvalidInputError.of(option, f"must be one of {', '.join(OPTIONS)}")
     traits = Traits(
         name=options.get("name", Traits().name),
         serial=_number(options, "serial", Traits().serial, 0xFFFFFFFF),
+        model=_model(options.get("model")),
         counts_blades=options.get("old") != "yes",
     )
     scale = _number(options, "time_scale", 1, 1_000)
     return HusqvarnaPeer(address, pin=_number(options, "pin", 1234, 9_999), traits=traits, time_scale=scale)
+
+
+def _model(text: str | None) -> Model:
+    if text is None:
+        return Traits().model
+    parts = text.split(".")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) <= 255 for part in parts):
+        raise InvalidInputError.of("model", "must be two numbers up to 255, like 23.1")
+    return Model(device_type=int(parts[0]), variant=int(parts[1]))
 
 
 def _number(options: Mapping[str, str], name: str, default: int, most: int) -> int:

@@ -31,6 +31,7 @@ from integrations.husqvarna_ble import create
 from integrations.husqvarna_ble.advertised import advertised_of
 from integrations.husqvarna_ble.emulator import HusqvarnaPeer, make_emulated_peer
 from integrations.husqvarna_ble.integration import HusqvarnaBle
+from integrations.husqvarna_ble.models import product_of
 from integrations.husqvarna_ble.wire import Operation
 from tests.contract.flow_person import FlowPerson, form, running_flows, title
 from tests.contract.integration_contract import IntegrationContract, obeyed, open_context, run_link
@@ -219,3 +220,12 @@ async def test_two_mowers_at_work_share_one_connection():
             await link.until(lambda _, link=link, count=count: len(link.states) > count + 1, 20, "its turn")
         for link in links:
             await obeyed(link, commands.EmergencyStop())
+
+
+def test_an_emulated_mower_of_a_sister_brand() -> None:
+    peer = make_emulated_peer("C0:00:00:00:00:01", {"name": "SILENO minimo", "model": "99.3", "old": "yes"})
+    traits = peer.machine.traits
+    assert product_of(traits.model, traits.name).vendor == "gardena"
+    for wrong in ("99", "99.x", "256.1", "1.2.3", ""):
+        with pytest.raises(InvalidInputError):
+            make_emulated_peer("C0:00:00:00:00:01", {"model": wrong})
