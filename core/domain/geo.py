@@ -1,7 +1,8 @@
 """Places on the lawn: WGS84 degrees, metres in a local plane, and the rules between them.
 
-The local plane is an equirectangular projection on the WGS84 ellipsoid's radii of curvature at its origin:
-its error is below 1 cm at 1 km. Longitudes are unwrapped relative to the origin, so a lawn on the 180th
+The local plane is an equirectangular projection on the WGS84 ellipsoid's radii of curvature at its origin. A distance
+from the origin is wrong by at most about d^2 tan(lat) / (4 R): at 1 km 4 cm at 48 degrees north and 14 cm at 78, within
+a lawn of 200 m less than 1 cm everywhere up to there. Longitudes are unwrapped relative to the origin, so a lawn on the 180th
 meridian is a lawn like any other.
 """
 

@@ -36,6 +36,27 @@ def test_a_degree_of_latitude_has_its_published_length():
     assert Plane(GeoPoint(lat=0, lon=0)).metres_per_degree_east == pytest.approx(111_319.5, abs=1)
 
 
+def earth_m(point):
+    """Where a place is from the middle of the earth (WGS84, at sea level), in metres."""
+    lat, lon = math.radians(point.lat), math.radians(point.lon)
+    a, e2 = 6_378_137.0, 6.694379990141e-3
+    n = a / math.sqrt(1 - e2 * math.sin(lat) ** 2)
+    return n * math.cos(lat) * math.cos(lon), n * math.cos(lat) * math.sin(lon), n * (1 - e2) * math.sin(lat)
+
+
+@pytest.mark.parametrize(
+    ("lat", "far_m", "wrong_m"),
+    [(0, 1_000, 0.005), (48, 1_000, 0.045), (78, 1_000, 0.19), (48, 200, 0.005), (78, 200, 0.01)],
+)
+@pytest.mark.parametrize("bearing", range(0, 360, 15))
+def test_the_plane_is_as_wrong_as_it_says(lat, far_m, wrong_m, bearing):
+    origin = GeoPoint(lat=lat, lon=179.999)
+    east, north = far_m * math.sin(math.radians(bearing)), far_m * math.cos(math.radians(bearing))
+    there = Plane(origin).unproject(PlanePoint(east_m=east, north_m=north))
+    # at such distances the chord through the earth is a micrometre shorter than the way over it
+    assert math.dist(earth_m(origin), earth_m(there)) == pytest.approx(far_m, abs=wrong_m)
+
+
 def test_the_meridian_is_no_wall():
     assert distance_m(GeoPoint(lat=0, lon=179.99999), GeoPoint(lat=0, lon=-179.99999)) == pytest.approx(2.226, abs=0.01)
 
