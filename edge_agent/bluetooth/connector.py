@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -33,6 +34,7 @@ from edge_agent.bluetooth.repairs import STUCK_REST_S, Repairs
 from edge_agent.bluetooth.sightings import Path, Sightings
 from edge_agent.bluetooth.slots import ASK_AGAIN_S, Asked, Holding, SlotQueue, Waiter
 from edge_agent.bluetooth.station import Station
+from edge_agent.bluetooth.turns import GaveWay
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +54,7 @@ BOND_HINT = (
     "A bond belongs to the adapter or proxy that made it, and a proxy pairs without passkeys only. Move the mower near "
     "the one that it was paired over, or pair it again where it is now."
 )
+GAVE_WAY_HINT = "An emergency stop of another mower needed the adapter. Pair again."
 FAILURES = (BleakError, TimeoutError, OSError, EOFError)
 
 
@@ -104,7 +107,8 @@ class Connector:
         lost: set[str] = set()
         failure: BluetoothError | None = None
         await self.repairs.prepare(address, bond)
-        for count in range(ATTEMPTS):
+        count = 0
+        while count < ATTEMPTS:
             if count and failure is not None and not await _rest(PAUSE_S * 2**count, deadline_at):
                 raise failure
             try:
@@ -113,6 +117,9 @@ class Connector:
                 raise failure or err from err
             try:
                 return await self._try(asked, station, path, deadline_at)
+            except GaveWay as err:
+                _note_gave_way(asked, path, err)
+                continue
             except (BondLostError, NotInPairingModeError) as err:
                 is_last = count == ATTEMPTS - 1
                 if not is_last and bond == "existing" and self._is_bonded_elsewhere(asked, {*lost, path.source}):
@@ -133,13 +140,10 @@ class Connector:
             except BluetoothError as err:
                 if not err.retryable:
                     raise
-                log.info(
-                    "bluetooth attempt failed", address=address, adapter=path.source, code=err.code, why=err.detail
-                )
+                _note_failed(address, station, err)
                 failed.add(path.source)
                 failure = err
-                if isinstance(err, AdapterOffError):
-                    station.scan.restart()
+            count += 1
         assert failure is not None
         raise failure
 
@@ -184,6 +188,9 @@ class Connector:
                         station.held.add(asked.address)
                         return station, path
                     self._queue.ask(waiter, {path.source for path in paths})
+                    if asked.is_urgent():  # a connect that is under way holds a slot as well
+                        for path in paths:
+                            self._stations[path.source].turns.give_way()
                     again_at = min(deadline_at, loop.time() + ASK_AGAIN_S)
                 try:
                     async with asyncio.timeout_at(again_at):
@@ -255,7 +262,7 @@ class Connector:
         care = station.adapter.care
         with care.watch(address) if care is not None else contextlib.nullcontext(Aborts()) as aborts:
             try:
-                async with asyncio.timeout_at(deadline_at), station.connecting:
+                async with _turn(asked, station, client, deadline_at):
                     self._check_allowed(address)
                     async with asyncio.timeout(ATTEMPT_DEADLINE_S):
                         await client.connect()
@@ -268,10 +275,7 @@ class Connector:
                         await self._pair(client, station, address, passkey)
             except BaseException as err:
                 aborts.is_over = True
-                try:
-                    await _hang_up(client)
-                finally:
-                    self._free(station, address)
+                self._free(station, address)
                 if isinstance(err, FAILURES):
                     failure = translate(err, replace(attempt, is_broken_off=aborts.count > 0))
                     if isinstance(failure, InterferenceError):
@@ -319,6 +323,36 @@ def _why_unfit(address: str, adapters: list[BluetoothAdapter]) -> BluetoothError
     return OutOfRangeError(
         f"{address} is heard only over other ways than the one that is needed: {names}", hint=BOND_HINT
     )
+
+
+def _note_gave_way(asked: Asked, path: Path, err: GaveWay) -> None:
+    """No failure of the mower, it is tried again. A pairing is half done then: the person who does it does it again."""
+    log.info("bluetooth attempt gave way to an emergency stop", address=asked.address, adapter=path.source)
+    if asked.bond == "pair":
+        raise BluetoothError(f"pairing {asked.address} gave way to a stop", hint=GAVE_WAY_HINT) from err
+
+
+def _note_failed(address: str, station: Station, err: BluetoothError) -> None:
+    log.info("bluetooth attempt failed", address=address, adapter=station.name, code=err.code, why=err.detail)
+    if isinstance(err, AdapterOffError):
+        station.scan.restart()
+
+
+@asynccontextmanager
+async def _turn(asked: Asked, station: Station, client: BleakClient, deadline_at: float) -> AsyncIterator[None]:
+    """The adapter for one connect, until it is up or hung up again; see Turn.abandonable. Whoever gets no turn was
+    not tried: NoFreeSlotError."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            turn = await stack.enter_async_context(station.turns.taken(asked.is_urgent, deadline_at=deadline_at))
+        except TimeoutError as err:
+            raise NoFreeSlotError(f"{station.name} was busy with connects to other mowers") from err
+        try:
+            async with turn.abandonable(), asyncio.timeout_at(deadline_at):
+                yield
+        except BaseException:
+            await _hang_up(client)
+            raise
 
 
 async def _hang_up(client: BleakClient) -> None:

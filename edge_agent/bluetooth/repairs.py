@@ -130,7 +130,7 @@ class Repairs:
         station.last_resort.note_stuck(now)
         if care is None or not station.last_resort.is_due(now, connections=len(station.held)):
             return
-        async with station.connecting:
+        async with station.turns.taken():
             connections = await care.connections()
             if station.held or not station.last_resort.is_due(now, connections=connections):
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from edge_agent.bluetooth.adapter import BluetoothAdapter
 from edge_agent.bluetooth.interference import Interference
 from edge_agent.bluetooth.last_resort import LastResort
 from edge_agent.bluetooth.scan import Scan
+from edge_agent.bluetooth.turns import Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class Station:
         """Addresses that are connected over it, or about to be."""
         self.interference = Interference()
         self.last_resort = LastResort()
-        self.connecting = asyncio.Lock()
-        """BlueZ aborts one of two connects at the same time; so do the proxies."""
+        self.turns = Turns()
+        """Whose connect it is."""
         self.scan = Scan(
             adapter,
             lambda device, data: on_heard(adapter.name, device, data),

@@ -25,11 +25,13 @@ ADAPTERS = ("hci0", "hci1")
 VISITS = 25
 
 
-async def visit(bluetooth: BluetoothService, address: str, stay_s: float) -> None:
+async def visit(bluetooth: BluetoothService, address: str, stay_s: float, *, is_stop: bool = False) -> None:
     """Connects, talks, stays a while; whatever fails on the way is the radio's doing."""
     wanted = asyncio.Event()
     with contextlib.suppress(MowdeckError):
-        async with bluetooth.connect(address, deadline_s=20, on_wanted=wanted.set) as connection:
+        async with bluetooth.connect(
+            address, deadline_s=20, on_wanted=wanted.set, is_urgent=lambda: is_stop
+        ) as connection:
             await connection.write(COMMAND, b"x")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(stay_s):
@@ -63,7 +65,8 @@ async def test_random_cancels_leave_every_slot_free(air: VirtualAir, seed: int) 
         disturbing = asyncio.create_task(disturb(air, mowers, random))
         visits = []
         for _ in range(VISITS):
-            visits.append(asyncio.create_task(visit(bluetooth, random.choice(MOWERS), random.uniform(0, 2))))
+            going = visit(bluetooth, random.choice(MOWERS), random.uniform(0, 2), is_stop=random.random() < 0.3)
+            visits.append(asyncio.create_task(going))
             await asyncio.sleep(random.choice((0.0, 0.001, 0.02, 0.1, 0.5)))
             random.choice(visits).cancel()
         await asyncio.wait(visits)
