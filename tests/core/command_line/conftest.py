@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import ConsoleDimensions
 from typer.testing import CliRunner, Result
 
 from core.command_line.main import build
+from core.command_line.terminal import console, errors
 from tests.core.command_line.fake_host import FakeHost, fake_host
 
 
@@ -28,8 +30,10 @@ class Terminal:
         }
 
     def run(self, *words: str, stdin: str | None = None, **env: str | None) -> Result:
-        arguments = list(words)
-        return CliRunner().invoke(build(arguments), arguments, input=stdin, env={**self.env, **env})
+        arguments, environ = list(words), {**self.env, **env}
+        for one in (console, errors):  # made at import, with the size of whatever terminal the tests run in
+            one.size = ConsoleDimensions(int(environ["COLUMNS"] or 80), 50)
+        return CliRunner().invoke(build(arguments), arguments, input=stdin, env=environ)
 
     def ask(self, *words: str, status: int = 0) -> Any:
         """The JSON answer of a command that ends with this status."""
