@@ -19,6 +19,7 @@ from core.command_line.demo import demo
 from core.command_line.drive import drive
 from core.command_line.handover import app as handover
 from core.command_line.health import health
+from core.command_line.heatmap import heatmap
 from core.command_line.integration import app as integration
 from core.command_line.link import link
 from core.command_line.mowers import mowers
@@ -58,6 +59,7 @@ def build(arguments: list[str]) -> typer.Typer:
         link,
         mowers,
         health,
+        heatmap,
         sessions,
         watch,
         command,

@@ -48,7 +48,7 @@ def export(
             found = find_mower(client, mower)
             path = f"/telemetry/mowers/{found['mower_id']}/positions"
             with client.stream(path, query) as pieces:
-                size = write_whole(output, _shown(pieces, is_shown=not as_json))
+                size = write_whole(output, shown(pieces, "track", is_shown=not as_json))
         if as_json:
             print_json({"file": str(output), "format": chosen, "bytes": size})
         else:
@@ -93,11 +93,11 @@ def write_whole(path: Path, pieces: Iterator[bytes]) -> int:
     return size
 
 
-def _shown(pieces: Iterator[bytes], *, is_shown: bool) -> Iterator[bytes]:
+def shown(pieces: Iterator[bytes], name: str, *, is_shown: bool) -> Iterator[bytes]:
     """The pieces, with what has come on the terminal. How many there will be nobody knows."""
-    columns = (SpinnerColumn(), TextColumn("track"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn(name), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, disable=not is_shown, transient=True) as progress:
-        task = progress.add_task("track", total=None)
+        task = progress.add_task(name, total=None)
         for piece in pieces:
             yield piece
             progress.advance(task, len(piece))

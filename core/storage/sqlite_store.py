@@ -32,6 +32,7 @@ from core.storage.sqlite_records import SqliteRecords
 from core.storage.sqlite_sessions import Sessions
 from core.storage.sqlite_thinning import SqliteTrackThinner, delete_stretches, read_error_mm
 from core.storage.sqlite_track import read_track
+from core.storage.sqlite_track_columns import read_columns
 from core.storage.telemetry_store import (
     DirectoryEntry,
     HistoryBin,
@@ -47,6 +48,7 @@ from core.sync.messages import RejectedRow
 from core.telemetry.binning import check_bins
 from core.telemetry.record_kinds import RECORD_KINDS
 from core.telemetry.rows import HistoryRow, PositionRow, SequencedRow, TimelineRow
+from core.telemetry.track_columns import Layer, TrackColumns
 
 RandomBytes = Callable[[int], bytes]
 UTC_ZONE = ZoneInfo("UTC")
@@ -291,6 +293,11 @@ class SqliteTelemetryStore:
         return await self._database.read(
             lambda connection: read_error_mm(connection, account_id, mower_id, start, end) / 1000
         )
+
+    async def track_columns(
+        self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, layer: Layer
+    ) -> TrackColumns:
+        return await read_columns(self._database, account_id, mower_id, start, end, layer)
 
     async def timeline(
         self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, limit: int

@@ -19,6 +19,7 @@ from core.domain.mower import MowerState
 from core.sync.messages import RejectedRow
 from core.telemetry.rows import HistoryBin as HistoryBin  # noqa: PLC0414  (part of this port)
 from core.telemetry.rows import HistoryRow, PositionRow, RecordRow, SequencedRow, TimelineRow
+from core.telemetry.track_columns import Layer, TrackColumns
 
 
 class DirectoryEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +189,13 @@ class TelemetryStore(Protocol):
     async def track_error_m(self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime) -> float:
         """How far a row that thinning took out of the range may have been from the line that is left; 0.0 where
         every row is still there. Ask after the rows: then it is true of them."""
+        ...
+
+    async def track_columns(
+        self, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, *, layer: Layer
+    ) -> TrackColumns:
+        """Every row with one reading of each, page by page. InvalidInputError beyond MOST_ROWS, naming the `to` that
+        would fit."""
         ...
 
     async def timeline(

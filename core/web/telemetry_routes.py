@@ -17,6 +17,7 @@ from core.domain.mower import MowerState
 from core.storage.telemetry_store import HistoryBin, LatestState, TelemetryStore
 from core.telemetry.binning import RAW, check_bins, fitting_step, step_seconds
 from core.telemetry.rows import HistoryRow
+from core.web.heatmap_routes import heatmap_route
 from core.web.route import Decided, Handler, OnObject, Request, Route
 from core.web.time_range import RangeQuery, range_of
 from core.web.track_routes import track_route
@@ -106,6 +107,7 @@ def telemetry_routes(store: TelemetryStore, authorizer: Authorizer, clock: Clock
         of_mower("state", handlers.state, "The newest state of a mower", LatestView, None),
         of_mower("history", handlers.history, "How a mower's state changed", History, HistoryQuery),
         track_route(store),
+        heatmap_route(store),
         of_mower("timeline", handlers.timeline, "What became of a mower's commands", Timeline, RangeQuery),
     )
 
