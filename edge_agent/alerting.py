@@ -63,6 +63,7 @@ def make_alerting(
         account_id=people.account.require,
         database=settings.telemetry_path,
         is_relay_reached=is_relay_reached,
+        is_released=plugins.is_released,
     )
     watch = AlertWatch(
         book=book,

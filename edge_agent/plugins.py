@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ import aiohttp
 
 from core.domain.clock import Clock
 from core.domain.errors import MowdeckError
+from core.domain.ids import EntryId
 from core.platform import fire_door
 from core.platform.bluetooth import Advertisement
 from core.platform.budget import BudgetStore
@@ -63,6 +64,14 @@ class Plugins:
             lives["bluetooth proxy offers"] = self.offers.run()
         return lives
 
+    def is_released(self, entry_ids: Iterable[EntryId]) -> bool:
+        """Whether a person asked the box to leave the Bluetooth peers of all these entries alone; False for none."""
+        if self.bluetooth is None:
+            return False
+        wanted = set(entry_ids)
+        records = [record for record in self.entries.records() if record.entry_id in wanted]
+        return are_released(records, self.bluetooth.released_for_s)
+
     def domains_of(self, advertisement: Advertisement) -> tuple[str, ...]:
         """The integrations that a Bluetooth peer may belong to."""
         return () if self.finder is None else self.finder.discovery.domains_of(advertisement)
@@ -92,7 +101,20 @@ def ask_pairable(flow_class: type[ConfigFlow], advertisement: Advertisement, dom
 
 def _addresses_of(entries: ConfigEntries) -> set[str]:
     """The Bluetooth addresses that entries own, whatever they call them."""
-    values = [value for record in entries.records() for value in record.data.values()]
+    return {address for record in entries.records() for address in _addresses_in(record)}
+
+
+def are_released(records: Iterable[EntryRecord], released_for_s: Callable[[str | None], float]) -> bool:
+    """Whether every peer of these entries is; an entry that names no address is when all peers are."""
+    addresses: list[str | None] = []
+    for record in records:
+        addresses += _addresses_in(record) or [None]
+    return bool(addresses) and all(released_for_s(address) > 0 for address in addresses)
+
+
+def _addresses_in(record: EntryRecord) -> set[str]:
+    """The Bluetooth addresses in an entry's data."""
+    values = record.data.values()
     return {value.upper() for value in values if isinstance(value, str) and ADDRESS.fullmatch(value.upper())}
 
 

@@ -20,6 +20,7 @@ from core.domain.mower import (
     Area,
     Connectivity,
     ErrorClass,
+    LinkKind,
     MowerState,
 )
 from core.telemetry.alert import AlertKind, Evidence, Severity
@@ -149,7 +150,8 @@ class OfflineRule:
             self._last = look.state.activity
         if look.is_online:
             return (Reading(kind=AlertKind.OFFLINE, causes={}),)
-        if self._last not in MOVING:
+        is_left_alone = look.around.is_ble_released and set(look.around.links) <= {LinkKind.BLE}
+        if self._last not in MOVING or is_left_alone:
             return (Reading(kind=AlertKind.OFFLINE, causes=None),)
         evidence = msgspec.structs.replace(look.evidence(), activity=self._last.value)
         found = Finding(severity=Severity.WARNING, evidence=evidence)
@@ -196,7 +198,7 @@ class TheftRule:
         verdict = Verdict.QUIET if signs is None else judge(signs)
         can_tell = look.is_online and self._signs.is_accounted
         moved: dict[str, Finding] | None = {} if can_tell else None
-        silent: dict[str, Finding] | None = {} if look.is_online else None
+        silent: dict[str, Finding] | None = {} if look.is_online and not look.around.is_ble_released else None
         if signs is not None:
             evidence = msgspec.structs.replace(
                 look.evidence(), verdict=verdict.value, signs=signs.words(), distance_m=signs.moved_m

@@ -55,6 +55,8 @@ class Surroundings:
     is_network_up: bool | None = None
     up_s: float = STARTED_S
     """How long the box has been running."""
+    is_ble_released: bool = False
+    """A person asked the box to leave its Bluetooth alone, so that this link is down says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,8 @@ class TheftSigns:
 
     def _signs(self, standing: _Standing, around: Surroundings, *, is_lifted: bool) -> Signs:
         lost = {kind for kind, is_up in around.links.items() if not is_up and kind in standing.links_up}
+        if around.is_ble_released:
+            lost.discard(LinkKind.BLE)
         over_network = [kind for kind in around.links if kind is not LinkKind.BLE]
         is_network_lost = bool(over_network) and all(kind in lost for kind in over_network)
         is_wifi_down = around.is_network_up is False or (is_network_lost and around.links.get(LinkKind.BLE) is True)

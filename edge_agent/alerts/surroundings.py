@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import structlog
 
 from core.domain.clock import Clock
 from core.domain.errors import NotFoundError, StorageError
-from core.domain.ids import AccountId, MowerId
+from core.domain.ids import AccountId, EntryId, MowerId
 from core.domain.mower import LinkKind, MowerState
 from core.platform.registry import MowerRegistry
 from core.storage.record_book import RecordBook
@@ -46,6 +46,7 @@ class Outlook:
         account_id: Callable[[], AccountId],
         database: Path,
         is_relay_reached: Callable[[], bool],
+        is_released: Callable[[Iterable[EntryId]], bool] = lambda _: False,
         interfaces: Path = INTERFACES,
     ) -> None:
         self._registry = registry
@@ -55,6 +56,7 @@ class Outlook:
         self._account_id = account_id
         self._database = database
         self._is_relay_reached = is_relay_reached
+        self._is_released = is_released
         self._interfaces = interfaces
         self._started_s = clock.monotonic()
         self._free_percent: float | None = None
@@ -96,7 +98,10 @@ class Outlook:
             monotonic_s=monotonic_s,
             areas=mower.areas,
             around=Surroundings(
-                links=links, is_network_up=self._is_network_up(), up_s=self._clock.monotonic() - self._started_s
+                links=links,
+                is_network_up=self._is_network_up(),
+                up_s=self._clock.monotonic() - self._started_s,
+                is_ble_released=self._is_released(id_ for id_, kinds in mower.links.items() if LinkKind.BLE in kinds),
             ),
             wear=self._wear.get(mower_id),
             free_percent=self._free_percent,

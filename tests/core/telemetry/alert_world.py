@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import msgspec
@@ -85,7 +85,7 @@ class Watched:
 
     def link(self, **up: bool) -> None:
         links = {LinkKind(kind): is_up for kind, is_up in up.items()}
-        self.around = Surroundings(links=links, is_network_up=self.around.is_network_up, up_s=self.around.up_s)
+        self.around = replace(self.around, links=links)
 
     def look(self, seconds: int = 1) -> None:
         for _ in range(seconds):

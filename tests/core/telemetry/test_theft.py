@@ -178,3 +178,45 @@ def test_it_is_over_when_the_mower_is_back_in_its_dock_and_not_while_nobody_hear
     assert "theft" in mower.kinds()
     mower.look(5)
     assert mower.kinds() == set()
+
+
+def test_released_bluetooth_is_no_silence_and_what_follows_is_counted_anew() -> None:
+    mower = Watched()
+    mower.look(5)
+    mower.around = replace(mower.around, is_ble_released=True)
+    mower.link(ble=False, lan=True)
+    mower.look(1_200)
+    assert mower.kinds() == set()
+    mower.around = replace(mower.around, is_ble_released=False)
+    mower.look(590)
+    assert mower.kinds() == set(), "it has time to connect again"
+    mower.look(20)
+    assert mower.one("silent").evidence[-1].verdict == "vanished"
+    mower.around = replace(mower.around, is_ble_released=True)
+    mower.look(300)
+    assert mower.kinds() == {"silent"}, "a release is no sign of life either"
+
+
+def test_a_mower_that_is_lifted_while_released_is_lifted_and_not_carried_away() -> None:
+    mower = Watched()
+    mower.look(5)
+    mower.around = replace(mower.around, is_ble_released=True)
+    mower.link(ble=False, lan=True)
+    mower.put(activity=Activity.ERROR, error=LIFTED)
+    mower.look(30)
+    assert mower.one("theft").evidence[-1].verdict == "lifted"
+
+
+def test_a_mower_left_alone_on_its_way_is_not_offline() -> None:
+    mower = Watched()
+    mower.link(ble=True)
+    mower.put(activity=Activity.MOWING)
+    mower.look(5)
+    mower.around = replace(mower.around, is_ble_released=True)
+    mower.link(ble=False)
+    mower.put(connectivity=Connectivity.OFFLINE)
+    mower.look(600)
+    assert mower.kinds() == set()
+    mower.around = replace(mower.around, is_ble_released=False)
+    mower.look(200)
+    assert mower.kinds() == {"offline"}

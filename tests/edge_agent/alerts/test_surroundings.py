@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.domain.errors import NotFoundError
-from core.domain.ids import AccountId, MowerId
+from core.domain.ids import AccountId, EntryId, MowerId
 from core.domain.mower import LinkKind, MowerState
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
@@ -50,6 +50,7 @@ class Seen:
         self.store, self.clock, self.household = store, clock, Household()
         self.interfaces = folder / "net"
         self.is_relay_reached = False
+        self.released = {EntryId("e2")}
         parts: Any = self.household
         self.outlook = Outlook(
             registry=parts,
@@ -59,6 +60,7 @@ class Seen:
             account_id=lambda: HOME,
             database=folder / "box.db",
             is_relay_reached=lambda: self.is_relay_reached,
+            is_released=lambda entry_ids: set(entry_ids) <= self.released,
             interfaces=self.interfaces,
         )
 
@@ -103,6 +105,12 @@ async def test_the_network_is_known_by_its_interfaces_by_the_relay_and_by_other_
     seen.plug("eth0", "down")
     await seen.outlook.refresh()
     assert seen.look().around.is_network_up is False
+
+
+async def test_a_release_counts_for_what_goes_over_bluetooth(seen: Seen) -> None:
+    assert not seen.look().around.is_ble_released, "another link's entry"
+    seen.released = {EntryId("e1")}
+    assert seen.look().around.is_ble_released
 
 
 async def test_disk_and_wear_are_figures_and_unknown_until_read(seen: Seen) -> None:
