@@ -42,6 +42,7 @@ from cloud_relay.people import open_people
 from cloud_relay.process import ending_by_signal, failures_of
 from cloud_relay.routes import RouteParts, relay_routes
 from cloud_relay.settings import RelaySettings
+from cloud_relay.telemetry import open_telemetry
 from core.access.people import People
 from core.access.tuples import TupleWriter
 from core.domain.clock import Clock, SystemClock
@@ -50,6 +51,7 @@ from core.domain.errors import UnavailableError
 from core.domain.events import MowerEvent
 from core.domain.ids import AccountId, EdgeId, MowerId, StreamId, UserId
 from core.storage.data_folder import open_data_folder
+from core.storage.retention_metrics import RetentionMetrics
 from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.thinning_metrics import ThinningMetrics
 from core.storage.thinning_rounds import BUDGET_S, EVERY_S, ThinningRounds
@@ -89,9 +91,7 @@ async def _run(settings: RelaySettings, on_started: Started | None) -> None:
         stack.callback(sock.close)
         key = await asyncio.to_thread(load_signing_key, settings.data_dir / "command-key.pem")
         people = await stack.enter_async_context(open_people(settings, clock))
-        store = SqliteTelemetryStore(settings.telemetry_path, clock=clock, is_journal=False)
-        await store.open()
-        stack.push_async_callback(store.close)
+        store = await stack.enter_async_context(open_telemetry(settings, clock))
         relay_url = settings.public_url or url_of(sock)
         broker = make_broker(settings, relay_url=relay_url, clock=clock)
         relay = Relay(settings, clock, people, store, broker, key, relay_url)
@@ -181,6 +181,7 @@ class Relay:
             detail=timedelta(days=settings.detail_days),
             metrics=ThinningMetrics(self._metrics),
         )
+        self._retention = RetentionMetrics(self._metrics)
         self._box_offline = box_offline.BoxOffline(store=store, clock=clock, is_online=self._presence.is_online)
         self._subscribe()
 
@@ -299,7 +300,9 @@ class Relay:
         await self._ledger.retain(self._clock.now())
 
     async def _retain_telemetry(self) -> None:
-        await self._store.retain(self._clock.now())
+        with self._retention.timed("age"):
+            deleted = await self._store.retain(self._clock.now())
+        self._retention.count(deleted, reason="age")
 
     # -- the API
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from core.domain.errors import Mistake, SettingsError
 from core.settings import validators as v
-from core.settings.shared import HOST_SETTINGS
+from core.settings.shared import HOST_SETTINGS, RETENTION_SETTINGS
 from core.settings.table import Setting, read_settings
 from core.telemetry.night_window import NightWindow
 
@@ -130,6 +130,7 @@ TABLE: tuple[Setting, ...] = (
         default=90,
         validator=v.integer(7, 3650),
     ),
+    *RETENTION_SETTINGS,
     *HOST_SETTINGS,
 )
 
@@ -161,6 +162,9 @@ class RelaySettings:
     trusted_proxies: tuple[str, ...] = ()
     metrics_token: str | None = None
     detail_days: int = 90
+    history_days: int = 30
+    positions_days: int = 730
+    timeline_days: int = 30
     thinning_from_hour: int = 1
     thinning_until_hour: int = 5
     time_zone: str | None = None
@@ -204,6 +208,8 @@ def check(settings: RelaySettings) -> None:
     def wrong(name: str, reason: str) -> None:
         mistakes.append(Mistake(field=f"MOWDECK_RELAY_{name.upper()}", reason=reason))
 
+    if 0 < settings.positions_days < settings.detail_days:
+        wrong("positions_days", f"must not be less than detail_days ({settings.detail_days})")
     url = settings.database_url
     if url and url.startswith(("postgresql", "postgres")):
         wrong("database_url", "PostgreSQL is not supported by this version; leave it empty for SQLite")

@@ -23,6 +23,7 @@ from core.domain.ids import AccountId, EdgeId, EntryId, MowerId, UserId, make_id
 from core.domain.mower import MowerState
 from core.mqtt.session import BrokerAddress
 from core.storage.data_folder import open_data_folder
+from core.storage.row_metrics import RowMetrics
 from core.sync.linking import LinkGrant
 from core.sync.messages import Registrations
 from core.telemetry.rows import RecordRow
@@ -113,6 +114,7 @@ class _Box:
             clock=self.clock,
             boot_id=self.boot_id,
             account_id=people.account.require,
+            on_written=RowMetrics(self.metrics).note_written,
             on_commit=lambda: self.line.on_growth(),  # noqa: PLW0108  (the line is made later)
         )
         on_change = lambda: self.line.on_inventory()  # noqa: E731, PLW0108  (the line is made later)

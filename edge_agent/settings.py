@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from core.domain.errors import SettingsError
 from core.settings import validators as v
-from core.settings.shared import HOST_SETTINGS
+from core.settings.shared import HOST_SETTINGS, RETENTION_SETTINGS
 from core.settings.table import Setting, read_settings
 from core.telemetry.night_window import NightWindow
 
@@ -69,13 +69,7 @@ TABLE: tuple[Setting, ...] = (
         default=("auto",),
         validator=_adapters,
     ),
-    Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
-    Setting(
-        name="positions_days",
-        help="Days that the track is kept; 0 is for ever, otherwise at least detail_days.",
-        default=730,
-        validator=v.integer(0, 3650),
-    ),
+    *RETENTION_SETTINGS,
     Setting(
         name="disk_budget_mib",
         help="MiB that the telemetry file may take; then the oldest rows go, thinned and acknowledged ones first.",
@@ -118,6 +112,7 @@ class EdgeSettings:
     bluetooth: tuple[str, ...] = ("auto",)
     history_days: int = 30
     positions_days: int = 730
+    timeline_days: int = 30
     disk_budget_mib: int = 2048
     disk_reserve_percent: int = 10
     card_endurance_tbw: int = 0

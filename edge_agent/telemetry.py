@@ -31,6 +31,7 @@ async def open_telemetry(settings: EdgeSettings, clock: Clock) -> AsyncIterator[
         is_journal=True,
         history_retention=timedelta(days=settings.history_days),
         positions_retention=timedelta(days=settings.positions_days),
+        timeline_retention=timedelta(days=settings.timeline_days),
         zone_of=gardens.zone_of,
     )
     await store.open()

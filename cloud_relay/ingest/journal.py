@@ -115,6 +115,7 @@ class JournalDesk:
             received_at=self._clock.now(),
             rejected=batch.rejected,
         )
+        self._metrics.telemetry.note_ingested(ingested)
         self._metrics.rows.labels("stored").inc(ingested.stored)
         self._metrics.rows.labels("duplicate").inc(ingested.duplicates)
         self._metrics.rows.labels("rejected").inc(len(ingested.rejected))

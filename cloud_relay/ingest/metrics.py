@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter
 
+from core.storage.row_metrics import RowMetrics
+
 
 class IngestMetrics:
     """All counters, in one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self.telemetry = RowMetrics(registry)
         self.batches = Counter("mowdeck_relay_batches", "Journal batches by verdict", ["verdict"], registry=registry)
         self.rows = Counter("mowdeck_relay_rows", "Journal rows by outcome", ["outcome"], registry=registry)
         self.rejected = Counter(

@@ -5,6 +5,22 @@ from __future__ import annotations
 from core.settings import validators as v
 from core.settings.table import Setting
 
+RETENTION_SETTINGS: tuple[Setting, ...] = (
+    Setting(name="history_days", help="Days that the history is kept.", default=30, validator=v.integer(1, 3650)),
+    Setting(
+        name="positions_days",
+        help="Days that the track is kept; 0 is for ever, otherwise at least detail_days.",
+        default=730,
+        validator=v.integer(0, 3650),
+    ),
+    Setting(
+        name="timeline_days",
+        help="Days that the transitions of commands are kept.",
+        default=30,
+        validator=v.integer(1, 3650),
+    ),
+)
+
 HOST_SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="log_level",

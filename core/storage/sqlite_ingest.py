@@ -86,12 +86,14 @@ class Ingest:
                 records.append((row, encode_record(row, number, None)))
             else:
                 timelines.append(encode_timeline(row, number, None))
-        before = connection.total_changes
-        connection.executemany(INSERT_POSITION, positions)
-        connection.executemany(INSERT_HISTORY, histories)
-        connection.executemany(INSERT_TIMELINE, timelines)
+        written = {
+            "mower_positions": _insert(connection, INSERT_POSITION, positions),
+            "mower_history": _insert(connection, INSERT_HISTORY, histories),
+            "command_timeline": _insert(connection, INSERT_TIMELINE, timelines),
+        }
         newer = [row for row, columns in records if connection.execute(UPSERT_RECORD, columns).rowcount == 1]
-        stored = connection.total_changes - before
+        written["mower_records"] = len(newer)
+        stored = sum(written.values())
         if faults:
             _quarantine(connection, batch, faults)
         if batch.last_seq > watermark:
@@ -103,6 +105,7 @@ class Ingest:
             duplicates=accepted - stored,
             rejected=tuple(fault for fault, _ in faults),
             records=tuple(newer),
+            stored_by_table={table: count for table, count in written.items() if count},
         )
 
     def _numbers(
@@ -120,6 +123,13 @@ class Ingest:
             else:
                 numbers[mower_id] = self._directory.number(connection, mower_id, entry.account_id)
         return numbers
+
+
+def _insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Columns]) -> int:
+    """Returns how many were new."""
+    before = connection.total_changes
+    connection.executemany(statement, rows)
+    return connection.total_changes - before
 
 
 def read_watermark(connection: sqlite3.Connection, edge_id: EdgeId, stream_id: StreamId) -> int | None:

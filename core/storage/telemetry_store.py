@@ -7,8 +7,8 @@ is as good as absent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -103,6 +103,8 @@ class Ingested:
     rejected: tuple[RejectedRow, ...]
     records: tuple[RecordRow, ...] = ()
     """Versions of records that were new or newer."""
+    stored_by_table: Mapping[str, int] = field(default_factory=dict)
+    """`stored`, for each table with new rows."""
 
 
 class TelemetryStore(Protocol):

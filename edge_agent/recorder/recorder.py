@@ -16,7 +16,7 @@ from core.domain import limits
 from core.domain.errors import StorageError
 from core.domain.ids import AccountId, BootId, MowerId
 from core.domain.mower import MowerState
-from core.storage.telemetry_store import TelemetryStore
+from core.storage.telemetry_store import TelemetryStore, Written
 from edge_agent.clock.keeper import ClockKeeper
 from edge_agent.recorder.memory import Held, Waiting, dated
 
@@ -59,6 +59,7 @@ class Recorder:
         boot_id: BootId,
         account_id: Callable[[], AccountId],
         on_commit: Callable[[], None] = lambda: None,
+        on_written: Callable[[Written], None] = lambda _written: None,
         capacity: int = limits.UNDATED_ROWS,
     ) -> None:
         self._store = store
@@ -66,6 +67,7 @@ class Recorder:
         self._boot_id = boot_id
         self._account_id = account_id
         self._on_commit = on_commit
+        self._on_written = on_written
         self._waiting = Waiting(capacity=capacity)
         self._arrived = asyncio.Event()
         self._failure: str | None = None
@@ -161,6 +163,7 @@ class Recorder:
 
     async def _record(self, rows: list[tuple[MowerId, AccountId, MowerState]]) -> None:
         for written in await self._store.record_states(rows, received_at=self._clock.now()):
+            self._on_written(written)
             if written.skipped is not None:
                 self._refused[written.skipped] += 1
             self._implausible.update(written.dropped)

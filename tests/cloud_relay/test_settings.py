@@ -74,3 +74,13 @@ def test_files_must_exist(tmp_path):
 
 def test_unknown_setting_is_named():
     assert fields({"MOWDECK_RELAY_LISTEN_PROT": "1"}) == {"MOWDECK_RELAY_LISTEN_PROT"}
+
+
+def test_retention_has_the_rules_of_the_box():
+    assert fields({"MOWDECK_RELAY_POSITIONS_DAYS": "89"}) == {"MOWDECK_RELAY_POSITIONS_DAYS"}
+    assert load_settings({"MOWDECK_RELAY_POSITIONS_DAYS": "90"}).positions_days == 90
+    assert load_settings({"MOWDECK_RELAY_POSITIONS_DAYS": "0"}).positions_days == 0
+    assert fields({"MOWDECK_RELAY_HISTORY_DAYS": "0", "MOWDECK_RELAY_TIMELINE_DAYS": "0"}) == {
+        "MOWDECK_RELAY_HISTORY_DAYS",
+        "MOWDECK_RELAY_TIMELINE_DAYS",
+    }
