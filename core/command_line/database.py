@@ -24,7 +24,7 @@ from core.storage.thinning_forecast import TrackForecast, forecast
 
 app = typer.Typer(no_args_is_help=True, help="Look into a telemetry file; its host may run meanwhile.")
 
-FileArgument = Annotated[Path, typer.Argument(help="telemetry.db of a box or relay.")]
+FileArgument = Annotated[Path, typer.Argument(help="telemetry.sqlite3 of a box or relay.")]
 
 
 @app.callback()

@@ -32,7 +32,7 @@ from core.command_line.whereabouts import (
     Whereabouts,
     open_keyboard,
 )
-from core.domain.errors import InvalidInputError, MowdeckError, RequirementMissingError
+from core.domain.errors import InvalidInputError, MowdeckError
 from core.platform.durable_file import DurableFile
 from core.survey.gpx import place_at, read_gpx
 from core.survey.listening import Listener
@@ -71,7 +71,6 @@ def survey(
 ) -> None:
     """Write down where the mower is heard while you walk (Ctrl-C ends), and say where a box or proxy belongs."""
     with told(as_json=as_json):
-        _require_picture()
         if sum((nmea is not None, gpsd is not None, track is not None, marks or bool(spot), positions is not None)) > 1:
             raise InvalidInputError.of("positions", "give one of --positions, --nmea, --gpsd, --track, --marks")
         path = output.with_name(f"{output.name}.jsonl")
@@ -98,13 +97,6 @@ def survey(
 
                 asyncio.run(_Walk(client, record, as_json=as_json).run(choose, seconds))
             _finish(record, output, positions, as_json=as_json)
-
-
-def _require_picture() -> None:
-    try:
-        import PIL  # noqa: F401
-    except ImportError as err:
-        raise RequirementMissingError("the picture needs Pillow; run: pip install 'mowdeck[survey]'") from err
 
 
 def _find_peer(client: HostClient, wanted: str | None, target: dict[str, Any] | None) -> tuple[str | None, str]:
