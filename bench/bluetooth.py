@@ -250,8 +250,8 @@ async def _library_trip(mower: Any, turn: int) -> float:
 
 def _use(backend: VirtualBackend) -> None:
     """The library makes its own BleakClient: bleak is told to take the virtual one."""
-    setattr(bleak, "get_platform_client_backend_type", lambda: (backend.client, "virtual"))  # noqa: B010
-    setattr(bleak, "get_platform_scanner_backend_type", lambda: (backend.scanner, "virtual"))  # noqa: B010
+    setattr(bleak, "get_platform_client_backend_type", lambda: (backend.client, "virtual"))  # noqa: B010  (mypy: it is a function of theirs)
+    setattr(bleak, "get_platform_scanner_backend_type", lambda: (backend.scanner, "virtual"))  # noqa: B010  (mypy: it is a function of theirs)
 
 
 # The box

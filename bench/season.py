@@ -20,16 +20,16 @@ import math
 import random
 import sqlite3
 import time
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain, pairwise, repeat
-from operator import add, itemgetter
+from itertools import chain, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from bench.garden import BASE, FIXED, JOB_S, NOISE, PATTERNS, SECOND_US, SPEED_MPS, Garden, Noise, Route, Row
 from core.domain import limits
 from core.domain.clock import SystemClock, from_us, to_us
 from core.domain.commands import CommandStatus
@@ -41,8 +41,6 @@ from core.storage.sqlite_columns import (
     INSERT_HISTORY,
     INSERT_TIMELINE,
     POSITION_COLUMNS,
-    RTK_FIX_CODES,
-    RTK_SOURCE_CODES,
     STATUS_CODES,
 )
 from core.storage.sqlite_directory import SqliteDirectory
@@ -51,22 +49,15 @@ from core.storage.sqlite_store import SqliteTelemetryStore
 from core.storage.telemetry_store import DirectoryEntry
 
 ACCOUNT, EDGE = AccountId("account"), EdgeId("edge")
-SPEED_MPS = 0.35
-JOB_S, CHARGE_S = 95 * 60, 60 * 60
+CHARGE_S = 60 * 60
 JOBS_A_DAY = 4
-PATTERNS = ("lanes", "edge", "lanes", "spiral", "lanes", "random")
-_SECOND_US, _DAY_US = 1_000_000, 86_400_000_000
-_STANDING_US = round(limits.STANDING_POSITION_S * _SECOND_US)
-_E7_PER_M = 1e7 / 111_200
-_NOISE = 4_096
-_FIXED, _FLOAT, _SINGLE = (RTK_FIX_CODES[fix] for fix in (RtkFix.FIXED, RtkFix.FLOAT, RtkFix.SINGLE))
-_BASE, _ONLINE = RTK_SOURCE_CODES[RtkSource.BASE], CONNECTIVITY_CODES[Connectivity.ONLINE]
+_DAY_US = 86_400_000_000
+_STANDING_US = round(limits.STANDING_POSITION_S * SECOND_US)
+_ONLINE = CONNECTIVITY_CODES[Connectivity.ONLINE]
 _COLUMNS = [name.strip() for name in POSITION_COLUMNS.split(",") if name.strip() != "seq"]
 _INSERT_POSITION = f"INSERT INTO mower_positions (seq, {', '.join(_COLUMNS)}) VALUES ({', '.join('?' * 13)})"
 _INSERT_BLOCK = "INSERT INTO journal_blocks (first_seq, last_seq, first_us, last_us) VALUES (?, ?, ?, ?)"
 
-Point = tuple[float, float]
-Row = tuple[int | None, ...]
 Event = tuple[int, str, tuple[Any, ...]]
 """When, the table's insert, and its values with None for the number."""
 
@@ -107,142 +98,10 @@ class Made:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """Places at one row each, as columns; `changes` are the indices at which the fix changes."""
-
-    lats: array[int]
-    lons: array[int]
-    headings: array[int]
-    fixes: array[int]
-    accuracies: array[int]
-    wifis: array[int]
-    changes: Sequence[int]
-    points: Sequence[Point]
-
-
-class _Noise:
-    """Tables of noise, long enough to be read from any of the first _NOISE places."""
-
-    def __init__(self, rng: random.Random, longest: int) -> None:
-        count = _NOISE + longest
-        self.jitter = array("i", (rng.randrange(30_000) for _ in range(count)))
-        self.north = array("i", (round(rng.gauss(0, 1.0)) for _ in range(count)))
-        self.east = array("i", (round(rng.gauss(0, 1.4)) for _ in range(count)))
-        self.turn = array("i", (rng.randrange(30) for _ in range(count)))
-        self.accuracy = array("i", (rng.randrange(20) for _ in range(count)))
-        self.wifi = array("i", (round(rng.gauss(0, 2.5)) for _ in range(count)))
-        self.mobile = array("i", (-95 - rng.randrange(8) for _ in range(count)))
-        self.satellites = array("i", (rng.randrange(22, 32) for _ in range(count)))
-
-
-class _Garden:
-    """One mower's lawn in metres from its dock, and the ways over it."""
-
-    def __init__(self, number: int, season: Season, noise: _Noise) -> None:
-        rng = random.Random(f"{season.seed}/{number}")
-        self.number = number
-        self.noise = noise
-        self.step_us = round(season.row_s * _SECOND_US)
-        self._step_m = SPEED_MPS * season.row_s
-        self._lat, self._lon = 48.1 + number * 1e-3, 11.5
-        self._size = (rng.uniform(18, 32), rng.uniform(14, 28))
-        self._trees = [(rng.uniform(0, self._size[0]), rng.uniform(0, self._size[1])) for _ in range(2)]
-        self.dock = self._route([(-1.5, 0.0)])
-        longest = math.ceil(JOB_S / season.row_s)
-        self.routes = [self._loop(_ways(pattern, *self._size, rng), longest) for pattern in dict.fromkeys(PATTERNS)]
-
-    def way(self, begin: Point, end: Point) -> _Route:
-        return self._route(_sample([begin, end], self._step_m))
-
-    def _loop(self, corners: list[Point], longest: int) -> _Route:
-        """There and back again, as often as the longest job from any place of the first round needs."""
-        once = _sample([*corners, *corners[-2::-1]], self._step_m)
-        return self._route(once * (1 + math.ceil(longest / len(once))))
-
-    def _route(self, points: list[Point]) -> _Route:
-        east = _E7_PER_M / math.cos(math.radians(self._lat))
-        fixes = array("b", (self._fix(point) for point in points))
-        headings = [round(math.degrees(math.atan2(b[0] - a[0], b[1] - a[1])) * 10) % 3_570 for a, b in pairwise(points)]
-        return _Route(
-            lats=array("i", (round(self._lat * 1e7 + y * _E7_PER_M) for _, y in points)),
-            lons=array("i", (round(self._lon * 1e7 + x * east) for x, _ in points)),
-            headings=array("i", [*headings, 0]),
-            fixes=fixes,
-            accuracies=array("i", (10 if fix == _FIXED else 250 if fix == _FLOAT else 1_500 for fix in fixes)),
-            wifis=array("i", (-42 - round(22 * math.log10(1 + math.hypot(x, y) / 2)) for x, y in points)),
-            changes=[index for index, (a, b) in enumerate(pairwise(fixes), 1) if a != b],
-            points=points,
-        )
-
-    def _fix(self, point: Point) -> int:
-        nearest = min(math.dist(point, tree) for tree in self._trees)
-        return _SINGLE if nearest < 0.6 else _FLOAT if nearest < 2.0 else _FIXED
-
-    def rows(self, at_us: int, route: _Route, begin: int, count: int, blades_on: int, offset: int) -> Iterator[Row]:
-        """Rows of the track without numbers, one per step, as fast as the interpreter makes tuples."""
-        noise, end, until = self.noise, begin + count, offset + count
-        return zip(
-            repeat(self.number, count),
-            map(add, range(at_us, at_us + count * self.step_us, self.step_us), noise.jitter[offset:until]),
-            map(add, route.lats[begin:end], noise.north[offset:until]),
-            map(add, route.lons[begin:end], noise.east[offset:until]),
-            map(add, route.headings[begin:end], noise.turn[offset:until]),
-            map(add, route.accuracies[begin:end], noise.accuracy[offset:until]),
-            route.fixes[begin:end],
-            repeat(_BASE),
-            repeat(blades_on),
-            map(add, route.wifis[begin:end], noise.wifi[offset:until]),
-            noise.mobile[offset:until],
-            noise.satellites[offset:until],
-        )
-
-
-def _ways(pattern: str, width_m: float, depth_m: float, rng: random.Random) -> list[Point]:
-    """Corners of the way over a lawn."""
-    match pattern:
-        case "lanes":
-            lanes = [index * 0.22 for index in range(int(width_m / 0.22))]
-            return [(x, y) for n, x in enumerate(lanes) for y in ((0.0, depth_m) if n % 2 == 0 else (depth_m, 0.0))]
-        case "edge":
-            insets = (0.15, 0.35, 0.55)
-            corners = [((0, 0), (1, 0), (1, 1), (0, 1), (0, 0)) for _ in insets]
-            return [
-                (inset + x * (width_m - 2 * inset), inset + y * (depth_m - 2 * inset))
-                for inset, round_ in zip(insets, corners, strict=True)
-                for x, y in round_
-            ]
-        case "spiral":
-            turns = [index * 0.15 for index in range(round(min(width_m, depth_m) / 2 / 0.22 * math.tau / 0.15))]
-            ways = ((0.22 * turn / math.tau, turn) for turn in turns)
-            return [(width_m / 2 + r * math.cos(turn), depth_m / 2 + r * math.sin(turn)) for r, turn in ways]
-        case _:
-            legs = range(160)
-            return [
-                (width_m * rng.randrange(2), depth_m * rng.random())
-                if leg % 2
-                else (width_m * rng.random(), depth_m * rng.randrange(2))
-                for leg in legs
-            ]
-
-
-def _sample(corners: Sequence[Point], step_m: float) -> list[Point]:
-    """A point per step along a way, from its first corner on."""
-    points, ahead_m = [], 0.0
-    for a, b in pairwise(corners):
-        length_m = math.dist(a, b)
-        while ahead_m < length_m:
-            share = ahead_m / length_m
-            points.append((a[0] + share * (b[0] - a[0]), a[1] + share * (b[1] - a[1])))
-            ahead_m += step_m
-        ahead_m -= length_m
-    return points
-
-
 class _Day:
     """One mower's day: its rows of the track and its events, each in the order of time."""
 
-    def __init__(self, garden: _Garden, season: Season, day: int) -> None:
+    def __init__(self, garden: Garden, season: Season, day: int) -> None:
         self.rows: list[Row] = []
         self.events: list[Event] = []
         self._garden = garden
@@ -256,9 +115,9 @@ class _Day:
     def _run(self) -> None:
         rng, weather = self._rng, random.Random(f"rain/{self._day}")
         dry_until_s = weather.choice((0, 10, 13, 16)) * 3600 if weather.random() < 0.2 else 86_400
-        self._stand(self._at_us + round((7.5 + rng.random()) * 3600 * _SECOND_US), Activity.DOCKED)
+        self._stand(self._at_us + round((7.5 + rng.random()) * 3600 * SECOND_US), Activity.DOCKED)
         for job in range(JOBS_A_DAY):
-            if self._at_us > self._end_us - _DAY_US + dry_until_s * _SECOND_US:
+            if self._at_us > self._end_us - _DAY_US + dry_until_s * SECOND_US:
                 break
             if job == 0 and rng.random() < 0.3:
                 self._command()
@@ -267,9 +126,9 @@ class _Day:
         self._stand(self._end_us, Activity.DOCKED)
 
     def _mow(self, pattern: str) -> None:
-        garden, rng, noise = self._garden, self._rng, _NOISE
+        garden, rng, noise = self._garden, self._rng, NOISE
         route = garden.routes[list(dict.fromkeys(PATTERNS)).index(pattern)]
-        count = round(JOB_S * _SECOND_US / garden.step_us * rng.uniform(0.85, 1.0))
+        count = round(JOB_S * SECOND_US / garden.step_us * rng.uniform(0.85, 1.0))
         begin = rng.randrange(max(1, len(route.points) - count))
         home = garden.dock.points[0]
         self._move(garden.way(home, route.points[begin]), Activity.LEAVING)
@@ -292,15 +151,15 @@ class _Day:
             self._fail(garden.way(last, home))
         self._move(garden.way(last, home), Activity.RETURNING)
 
-    def _move(self, way: _Route, activity: Activity) -> None:
+    def _move(self, way: Route, activity: Activity) -> None:
         count = len(way.points)
-        self._tell(self._at_us, activity, fix=way.fixes[0] if count else _FIXED)
-        self.rows.extend(self._garden.rows(self._at_us, way, 0, count, 0, self._rng.randrange(_NOISE)))
+        self._tell(self._at_us, activity, fix=way.fixes[0] if count else FIXED)
+        self.rows.extend(self._garden.rows(self._at_us, way, 0, count, 0, self._rng.randrange(NOISE)))
         self._at_us += max(1, count) * self._garden.step_us
 
-    def _fail(self, way: _Route) -> None:
+    def _fail(self, way: Route) -> None:
         """Stands on the lawn until somebody comes."""
-        until_us = self._at_us + self._rng.randrange(300, 2_400) * _SECOND_US
+        until_us = self._at_us + self._rng.randrange(300, 2_400) * SECOND_US
         code = self._rng.choice(("stuck", "lifted", "blade-blocked"))
         self._wait(way, until_us, Activity.ERROR, code)
 
@@ -308,21 +167,21 @@ class _Day:
         begin_us, missing = self._at_us, 100 - self._battery
         for index in range(missing):
             self._battery += 1
-            self._tell(begin_us + index * CHARGE_S * _SECOND_US // missing, Activity.CHARGING, is_charging=1)
-        self._standing_rows(self._garden.dock, begin_us + CHARGE_S * _SECOND_US)
+            self._tell(begin_us + index * CHARGE_S * SECOND_US // missing, Activity.CHARGING, is_charging=1)
+        self._standing_rows(self._garden.dock, begin_us + CHARGE_S * SECOND_US)
 
     def _stand(self, until_us: int, activity: Activity) -> None:
         self._wait(self._garden.dock, until_us, activity, None)
 
-    def _wait(self, way: _Route, until_us: int, activity: Activity, code: str | None) -> None:
-        fix = way.fixes[0] if len(way.fixes) else _FIXED
+    def _wait(self, way: Route, until_us: int, activity: Activity, code: str | None) -> None:
+        fix = way.fixes[0] if len(way.fixes) else FIXED
         for at_us in range(self._at_us, until_us, _STANDING_US):
             self._tell(at_us, activity, fix=fix, code=code)
         self._standing_rows(way, until_us)
 
-    def _standing_rows(self, way: _Route, until_us: int) -> None:
+    def _standing_rows(self, way: Route, until_us: int) -> None:
         for at_us in range(self._at_us, until_us - self._garden.step_us, _STANDING_US):
-            self.rows.extend(self._garden.rows(at_us, way, 0, min(1, len(way.points)), 0, self._rng.randrange(_NOISE)))
+            self.rows.extend(self._garden.rows(at_us, way, 0, min(1, len(way.points)), 0, self._rng.randrange(NOISE)))
         self._at_us = max(self._at_us, until_us)
 
     def _tell(
@@ -330,19 +189,19 @@ class _Day:
         at_us: int,
         activity: Activity,
         *,
-        fix: int = _FIXED,
+        fix: int = FIXED,
         blades_on: int = 0,
         is_charging: int = 0,
         code: str | None = None,
     ) -> None:
-        what = (ACTIVITY_CODES[activity], _ONLINE, self._battery, is_charging, fix, _BASE, 350, blades_on)
+        what = (ACTIVITY_CODES[activity], _ONLINE, self._battery, is_charging, fix, BASE, 350, blades_on)
         speed = round(SPEED_MPS * 1_000) if activity in (Activity.MOWING, Activity.LEAVING, Activity.RETURNING) else 0
         self.events.append((at_us, INSERT_HISTORY, (self._garden.number, at_us, None, *what, speed, code)))
 
     def _command(self) -> None:
         command_id = f"{self._garden.number:04}-{self._day:06}"
         for status in (CommandStatus.ACCEPTED, CommandStatus.EXECUTED):
-            self._at_us += _SECOND_US
+            self._at_us += SECOND_US
             columns = (command_id, STATUS_CODES[status], self._garden.number, self._at_us, None, None)
             self.events.append((self._at_us, INSERT_TIMELINE, columns))
 
@@ -420,10 +279,10 @@ def _fill(path: Path, season: Season) -> tuple[int, int]:
         connection.execute(f"PRAGMA {pragma}")
     directory, noise = (
         SqliteDirectory(moves_rows=True),
-        _Noise(random.Random(season.seed), round(JOB_S / season.row_s) + 600),
+        Noise(random.Random(season.seed), round(JOB_S / season.row_s) + 600),
     )
     numbers = [directory.number(connection, mower_id, ACCOUNT) for mower_id in season.mower_ids]
-    gardens = [_Garden(number, season, noise) for number in numbers]
+    gardens = [Garden(number, noise, seed=season.seed, row_s=season.row_s) for number in numbers]
     journal = _Journal()
     kept_us = to_us(season.end - limits.HISTORY_RETENTION)
     counts = [0, 0]
@@ -447,7 +306,7 @@ def _fill(path: Path, season: Season) -> tuple[int, int]:
 
 def _last_state(season: Season, number: int) -> MowerState:
     return MowerState(
-        observed_at=from_us(to_us(season.end) - 10 * _SECOND_US + number),
+        observed_at=from_us(to_us(season.end) - 10 * SECOND_US + number),
         activity=Activity.DOCKED,
         connectivity=Connectivity.ONLINE,
         battery_percent=100,

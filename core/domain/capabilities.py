@@ -91,7 +91,7 @@ def _united(one: Capabilities, other: Capabilities) -> Capabilities:
     for name in Capabilities.__struct_fields__:
         first, second = getattr(one, name), getattr(other, name)
         found[name] = _widest(first, second) if first is not None and second is not None else first or second
-    return Capabilities(**found)  # type: ignore[arg-type]
+    return Capabilities(**found)  # type: ignore[arg-type]  # each name has its own type of ability
 
 
 def _widest(one: _Ability, other: _Ability) -> Ability:
