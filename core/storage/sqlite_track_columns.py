@@ -26,7 +26,15 @@ _THINNED = "SELECT coalesce(max(thinned_until_us), 0) FROM mower_positions_thinn
 
 
 async def read_columns(
-    database: SqliteDatabase, account_id: AccountId, mower_id: MowerId, start: datetime, end: datetime, layer: Layer
+    database: SqliteDatabase,
+    account_id: AccountId,
+    mower_id: MowerId,
+    start: datetime,
+    end: datetime,
+    layer: Layer,
+    *,
+    most_rows: int = MOST_ROWS,
+    page_rows: int = PAGE_ROWS,
 ) -> TrackColumns:
     """Each page is a read of its own, so that others come in between. Rows may be thinned meanwhile: how far is read last."""
     statement = (
@@ -38,15 +46,15 @@ async def read_columns(
 
     def read(connection: sqlite3.Connection) -> tuple[int, int]:
         number = find_number(connection, mower_id, account_id)
-        rows = connection.execute(statement, (number, begin_us, end_us, PAGE_ROWS)).fetchall()
+        rows = connection.execute(statement, (number, begin_us, end_us, page_rows)).fetchall()
         found.extend(rows)
         return len(rows), int(connection.execute(_THINNED, (number,)).fetchone()[0])
 
     while True:
         count, thinned_until_us = await database.read(read)
-        if len(found) > MOST_ROWS:
-            until = from_us(found.at_us[MOST_ROWS]).isoformat().replace("+00:00", "Z")
-            raise InvalidInputError.of("to", f"the range has more than {MOST_ROWS} rows; up to {until} would fit")
-        if count < PAGE_ROWS:
+        if len(found) > most_rows:
+            until = from_us(found.at_us[most_rows]).isoformat().replace("+00:00", "Z")
+            raise InvalidInputError.of("to", f"the range has more than {most_rows} rows; up to {until} would fit")
+        if count < page_rows:
             return replace(found, thinned_until_us=thinned_until_us)
         begin_us = found.at_us[-1] + 1

@@ -32,11 +32,11 @@ class MownCells:
     last_swath: Counts
 
 
-def mow_cells(swaths: Swaths, grid: CellGrid, *, width_m: float) -> MownCells:
-    """The mown cells of a grid that has all swaths within it, margin included."""
+def mow_cells(swaths: Swaths, grid: CellGrid, *, width_m: float, tried_cells: int = TRIED_CELLS) -> MownCells:
+    """The mown cells of a grid that has all swaths within it, margin included; about `tried_cells` are held at a time."""
     size = grid.width * grid.height
     passes, last = np.zeros(size, np.int32), np.full(size, -1, np.int32)
-    for cells, numbers in _touched(swaths, grid, width_m):
+    for cells, numbers in _touched(swaths, grid, width_m, tried_cells):
         _count(passes, last, cells, numbers, swaths)
     return MownCells(passes=passes, last_swath=last)
 
@@ -57,7 +57,7 @@ def _count(passes: Counts, last: Counts, cells: Cells, numbers: Cells, swaths: S
     last[touched] = numbers[np.append(starts[1:], len(cells)) - 1]
 
 
-def _touched(swaths: Swaths, grid: CellGrid, width_m: float) -> Iterator[tuple[Cells, Cells]]:
+def _touched(swaths: Swaths, grid: CellGrid, width_m: float, tried_cells: int) -> Iterator[tuple[Cells, Cells]]:
     """Cells with the number of a swath that touches them, a few swaths at a time, in order."""
     length = np.hypot(swaths.to_east_m - swaths.from_east_m, swaths.to_north_m - swaths.from_north_m)
     piece_m = max(PIECE_M, 4.0 * grid.cell_m)
@@ -67,7 +67,7 @@ def _touched(swaths: Swaths, grid: CellGrid, width_m: float) -> Iterator[tuple[C
     begin = 0
     while begin < len(swaths):
         done = int(ends[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, done + TRIED_CELLS / most, side="right")))
+        end = max(begin + 1, int(np.searchsorted(ends, done + tried_cells / most, side="right")))
         number = np.repeat(np.arange(begin, end), count[begin:end])
         part = np.arange(len(number)) - np.repeat(ends[begin:end] - count[begin:end] - done, count[begin:end])
         low, high = part / count[number], (part + 1) / count[number]

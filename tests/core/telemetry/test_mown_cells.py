@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.telemetry import mown_cells
 from core.telemetry.cell_grid import CellGrid, grid_over
-from core.telemetry.mown_cells import MownCells, mow_cells
+from core.telemetry.mown_cells import TRIED_CELLS, MownCells, mow_cells
 from core.telemetry.swaths import Swaths
 
 Line = tuple[float, float, float, float, float, float]
@@ -31,12 +30,14 @@ def swaths_of(lines: list[Line]) -> Swaths:
     )
 
 
-def mow(lines: list[Line], *, width_m: float, cell_m: float) -> tuple[MownCells, CellGrid]:
+def mow(
+    lines: list[Line], *, width_m: float, cell_m: float, tried_cells: int = TRIED_CELLS
+) -> tuple[MownCells, CellGrid]:
     swaths = swaths_of(lines)
     east = np.concatenate((swaths.from_east_m, swaths.to_east_m))
     north = np.concatenate((swaths.from_north_m, swaths.to_north_m))
     grid = grid_over(east, north, cell_m=cell_m, margin_m=width_m / 2 + cell_m)
-    return mow_cells(swaths, grid, width_m=width_m), grid
+    return mow_cells(swaths, grid, width_m=width_m, tried_cells=tried_cells), grid
 
 
 @given(
@@ -81,10 +82,9 @@ def back_and_forth() -> list[Line]:
 
 
 @pytest.mark.parametrize("tried", [1, 1_000, 1_000_000])
-def test_coming_back_is_another_pass_and_turning_is_none(monkeypatch: pytest.MonkeyPatch, tried: int) -> None:
+def test_coming_back_is_another_pass_and_turning_is_none(tried: int) -> None:
     """However few swaths are looked at in one go."""
-    monkeypatch.setattr(mown_cells, "TRIED_CELLS", tried)
-    mown, grid = mow(back_and_forth(), width_m=0.5, cell_m=0.25)
+    mown, grid = mow(back_and_forth(), width_m=0.5, cell_m=0.25, tried_cells=tried)
     first, turning = (int(grid.cells_at(np.array([x]), np.array([0.1]))[0]) for x in (0.1, 1.9))
     assert (mown.passes[first], mown.last_swath[first]) == (2, 39)
     assert mown.passes[turning] == 1

@@ -15,7 +15,6 @@ from PIL import Image
 from core.domain.errors import RateLimitedError
 from core.domain.ids import AccountId, MowerId
 from core.domain.mower import Activity, MowerState, Position, RtkFix, Signals
-from core.storage import sqlite_track_columns
 from core.telemetry.track_columns import TrackColumns
 from core.web.heatmap_desk import WAITING, HeatmapDesk
 from core.web.heatmap_routes import HeatmapView, accepted_kind
@@ -92,18 +91,11 @@ async def test_nothing_known_is_an_empty_grid(world: World) -> None:
     assert (found.width, found.height, found.values, found.lat, found.legend.most) == (0, 0, [], None, None)
 
 
-async def test_what_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_refused(world: World) -> None:
     await mow(world)
     for query in ({"layer": "grass"}, {"cell_m": "0"}, {"cell_m": "nan"}, {"from": "2027-01-01T00:00:00Z"}):
         assert (await world.get(PATH, params=query)).status == 422
     assert (await problem(await world.get(PATH, STRANGER))).code == "not-found"
-    monkeypatch.setattr(sqlite_track_columns, "MOST_ROWS", 30)
-    monkeypatch.setattr(sqlite_track_columns, "PAGE_ROWS", 7)
-    refused = await problem(await world.get(PATH))
-    (mistake,) = refused.mistakes
-    assert (refused.status, mistake.field) == (422, "to")
-    until = mistake.reason.split("up to ")[1].split()[0]
-    assert (await read(world, to=until)).rows == 30
 
 
 @pytest.mark.parametrize(
